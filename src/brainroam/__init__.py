@@ -4,6 +4,7 @@ The public verbs are imported on first use, so that ``import brainroam`` costs n
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("brainroam.audit")
     if name in _HOME:
         return getattr(importlib.import_module(f"brainroam.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'brainroam' has no attribute {name!r}")
+    raise AttributeError(f"module 'brainroam' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,8 @@ exits without a traceback. Errors about values also derive from `ValueError`, as
 """
 
 import re
+import sys
+import warnings
 from collections.abc import Iterable
 
 # What moves a cursor, rings a bell or turns the direction of writing; a line end is a control character too.
@@ -65,6 +67,14 @@ class UsageError(BrainroamError, ValueError):
 
 class MemoryLimitError(UsageError):
     """The memory that was given is too little; the message says how much is enough."""
+
+
+def warn_user(text: str) -> None:
+    """A warning at the line of the user's own code, however deep below it something was noticed."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("brainroam", "sklearn", "joblib"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 def listed(names: Iterable[object], limit: int = 5) -> str:

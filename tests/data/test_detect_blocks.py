@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.io import savemat
 
 from brainroam.cli.init import study_text
 from brainroam.data.detect import look
@@ -83,9 +84,9 @@ def test_a_table_of_other_ids_is_named_and_not_taken(tmp_path):
 
 def test_two_folders_of_matrices_are_blocks_by_their_names(tmp_path):
     write_people(tmp_path)
-    for task in ("rest", "nback"):
+    for task, matrices in {"rest": MATRICES, "nback": MATRICES[::-1]}.items():
         (tmp_path / task).mkdir()
-        for who, matrix in zip(IDS, MATRICES, strict=True):
+        for who, matrix in zip(IDS, matrices, strict=True):
             np.savetxt(tmp_path / task / f"{who}_task-{task}.csv", matrix, delimiter=",")
     assert set(look(tmp_path).blocks) == {"rest", "nback"}
 
@@ -277,3 +278,45 @@ def test_which_of_two_kinds_of_series_is_meant_is_asked(tmp_path):
     assert question.choices == ("aal_{participant_id}.txt", "cc_{participant_id}.txt")
     assert "30 x 5" in question.text and "30 x 4" in question.text
     assert not look(tmp_path, {"template": question.choices[1]}).questions
+
+
+def cells(words):
+    return np.array([words], dtype=object)
+
+
+def test_matrices_of_conn_are_those_of_the_regions_that_are_sources_and_targets(tmp_path):
+    write_people(tmp_path, ids=range(1, N + 1))
+    names = [f"atlas.r{k}" for k in range(P)]
+    for k, matrix in enumerate(MATRICES, start=1):
+        z = np.full((P + 1, P + 2), 0.3)
+        z[:P, :P] = np.arctanh(np.where(np.eye(P, dtype=bool), np.nan, matrix))
+        content = {"Z": z, "names": cells([*names, "seed"]), "names2": cells([*names, "WM", "CSF"]), "SE": z[:1]}
+        for condition in "12":
+            content["Z"] = z if condition == "1" else z / 2
+            savemat(tmp_path / f"resultsROI_Subject{k:03d}_Condition00{condition}.mat", content)
+    with pytest.warns(UserWarning, match=r"seed, WM, CSF"):
+        cohort = studied(tmp_path)
+    assert set(cohort.blocks) == {"condition001", "condition002"}
+    np.testing.assert_allclose(cohort.block("condition001").series[3], MATRICES[3])
+    np.testing.assert_allclose(cohort.block("condition002").series[3][0, 1], np.tanh(np.arctanh(MATRICES[3][0, 1]) / 2))
+    assert cohort.atlas.labels == tuple(names)
+
+
+def test_of_correlations_and_their_fisher_z_in_one_folder_one_is_read(tmp_path):
+    write_people(tmp_path, ids=[f"Sub_{k:03d}" for k in range(1, N + 1)])
+    weak = [0.3 * matrix + 0.7 * np.eye(P) for matrix in MATRICES]  # no z beyond 1 that would show what it is
+    for who, matrix in zip(IDS, weak, strict=True):
+        with np.errstate(divide="ignore"):
+            z = np.arctanh(matrix)
+        savemat(tmp_path / f"ROICorrelation_FisherZ_{who}.mat", {"ROICorrelation_FisherZ": z})
+        np.savetxt(tmp_path / f"ROICorrelation_FisherZ_{who}.txt", z)
+    with pytest.warns(UserWarning, match="Fisher"):
+        alone = studied(tmp_path)
+    for who, matrix in zip(IDS, weak, strict=True):
+        savemat(tmp_path / f"ROICorrelation_{who}.mat", {"ROICorrelation": matrix})
+    with pytest.warns(UserWarning, match="Fisher"):
+        beside = studied(tmp_path)
+    for cohort in (alone, beside):
+        assert cohort.measure == "matrices" and not cohort.blocks
+        np.testing.assert_allclose(cohort.series[3], weak[3])
+    assert "holds the same as" in look(tmp_path).remarks["blocks"]

@@ -11,10 +11,10 @@ from brainroam.data.check import find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import DataError, UsageError
+from brainroam.methods.arrays import anonymous_cohort
 from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.registry import method_info, method_names
 from brainroam.methods.saving import load_method, save_method
-from brainroam.methods.site_estimator import anonymous_cohort
 from brainroam.methods.tuning import TunedMethod
 
 ON_TABLES = [

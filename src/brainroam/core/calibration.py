@@ -201,7 +201,11 @@ def _threshold(score: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.nda
         if all(here.any() for here in classes):
             middles.append(np.mean([np.average(score[here], weights=count[here]) for here in classes]))
     if not middles:
-        raise DataError("no held-out training site has both classes, so no threshold can be learned")
+        raise DataError(
+            "no held-out training site has both classes, so no threshold can be learned; a site is a hospital or a "
+            "scanner with several people of both classes: where each class has sites of its own, the class cannot be "
+            "told from the site"
+        )
     return float(np.mean(middles))
 
 

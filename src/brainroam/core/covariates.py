@@ -9,9 +9,9 @@ levels) is refused: `brainroam.data.columns` says which.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -22,24 +22,71 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import as_numbers, as_text, levels_of
 from brainroam.data.people import LARGEST
-from brainroam.errors import DataError
+from brainroam.errors import DataError, counted
 from brainroam.utils.optional import as_pandas
 
 
-def as_table(covariates: pd.DataFrame | np.ndarray | None, n_people: int) -> pd.DataFrame:
-    """Covariates as a table with one row per person; an array's columns are named q1, q2, ..., None has no columns."""
+def as_table(covariates: pd.DataFrame | np.ndarray | Mapping[str, Sequence] | None, n_people: int) -> pd.DataFrame:
+    """Covariates as a table with one row per person; an array's columns are named q1, q2, ..., None has no columns.
+
+    >>> as_table(["age", "sex"], 40)
+    Traceback (most recent call last):
+    brainroam.errors.DataError: there are 40 people but 2 rows of covariates; give their values, not the names of ...
+    """
     if covariates is None:
         return pd.DataFrame(index=range(n_people))
     covariates = as_pandas(covariates)
+    if isinstance(covariates, Mapping):
+        covariates = pd.DataFrame(covariates)
+    if isinstance(covariates, pd.Series) and covariates.name is not None:
+        covariates = covariates.to_frame()
     if isinstance(covariates, pd.DataFrame):
         table = covariates.reset_index(drop=True).rename(columns=str)
     else:
         array = np.asarray(covariates)
-        array = array[:, None] if array.ndim == 1 else array
+        array = array.reshape(-1, 1) if array.ndim < 2 else array
         table = pd.DataFrame(array, columns=[f"q{k + 1}" for k in range(array.shape[1])])
     if len(table) != n_people:
-        raise DataError(f"there are {n_people} people but {len(table)} rows of covariates")
+        names = isinstance(covariates, str | list | tuple) and table.map(lambda cell: isinstance(cell, str)).all(
+            axis=None
+        )
+        remedy = "their values, not the names of columns: table[['age', 'sex']]" if names else "one row for each person"
+        raise DataError(f"there are {n_people} people but {len(table)} rows of covariates; give {remedy}")
     return table
+
+
+def require_one_order(**given: Any) -> None:
+    """An error where two of these are of the same people by their pandas index, but in different orders.
+
+    Indices are compared where they name the same rows, or where some but not all are the same; a fresh 0, 1, 2, ...
+    beside other names says nothing.
+
+    >>> sex = pd.Series([0, 1, 1], index=["a", "b", "c"])
+    >>> require_one_order(y=sex, site=pd.Series(["A", "B", "B"], index=["c", "b", "a"]))
+    Traceback (most recent call last):
+    brainroam.errors.DataError: y and site name the same people in different orders (row 0 is a in y, c in site); ...
+    """
+    frames = {name: as_pandas(values) for name, values in given.items()}
+    indexed = {name: x.index for name, x in frames.items() if isinstance(x, pd.Series | pd.DataFrame)}
+    names = list(indexed)
+    for a, b in ((a, b) for k, a in enumerate(names) for b in names[k + 1 :]):
+        first, second = indexed[a], indexed[b]
+        if len(first) != len(second) or first.equals(second) or not (first.is_unique and second.is_unique):
+            continue
+        shared = first.isin(second)
+        fresh = any(index.equals(pd.RangeIndex(len(index))) for index in (first, second))
+        if shared.all():
+            what = "name the same people in different orders"
+        elif shared.any() and not fresh:
+            what = f"name different people: {counted(int(shared.sum()), 'is', 'are')} in both"
+        else:
+            continue
+        row = int(np.flatnonzero(np.asarray(first) != np.asarray(second))[0])
+        raise DataError(
+            f"{a} and {b} {what} (row {row} is {first[row]} in {a}, {second[row]} in {b}); rows are read by their "
+            f"position, as in scikit-learn: put them in one order, {b}.loc[{a}.index], or give {b}.to_numpy() where "
+            "the order is right"
+        )
 
 
 class CovariateEncoder(TransformerMixin, BaseEstimator):

@@ -29,14 +29,14 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from brainroam.core.covariates import CovariateEncoder, as_table
+from brainroam.core.covariates import CovariateEncoder, as_table, require_one_order
 from brainroam.core.site_fit import HUBER_K, SiteFit, fit_site, huber_mean, shrunken_slopes
 from brainroam.data.features import column_blocks
 from brainroam.data.names import site_names
 from brainroam.data.target import two_classes
-from brainroam.errors import DataError, listed, unknown
+from brainroam.errors import DataError, listed, unknown, warn_user
 from brainroam.utils.cache import Cache
-from brainroam.utils.parameters import require_settings
+from brainroam.utils.parameters import require_settings, says_how_to_call
 
 POOLED, ONE_SITE = "(pooled)", "(one site)"
 MIN_TO_ADAPT = 10
@@ -116,6 +116,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.target_tags.required = False
         return tags
 
+    @says_how_to_call
     def fit(
         self,
         X: np.ndarray,
@@ -140,12 +141,12 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         cache : Cache, optional
             Where the fits of the very same site data are remembered between calls.
         """
+        require_one_order(X=X, y=y, site=site, covariates=covariates)
         if site is None and covariates is None:
-            warnings.warn(
+            warn_user(
                 "SiteDeconfounder got neither site nor covariates and removes nothing but the mean of everybody; in a "
                 "pipeline, turn on metadata routing, sklearn.set_config(enable_metadata_routing=True), and pass them: "
-                "fit(X, y, site=..., covariates=...)",
-                stacklevel=2,
+                "fit(X, y, site=..., covariates=...)"
             )
         edges = self._matrix(X, reset=True)
         self.fit_sites(edges, covariates, site, y, cache)
@@ -429,6 +430,8 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _matrix(self, X: np.ndarray, reset: bool) -> np.ndarray:
         """Edges (n, M) as floats, by scikit-learn's own checks and in its words; NaN is allowed, infinity is not."""
+        if isinstance(X, list | tuple) and any(np.ndim(x) == 2 for x in X):
+            raise DataError("X must be people x edges, got series; give connectivity.pearson_edges(X)")
         if getattr(X, "ndim", 2) == 3:
             raise DataError(
                 f"X must be people x edges, got {len(X)} matrices of {X.shape[1]} x {X.shape[2]}; give the upper "

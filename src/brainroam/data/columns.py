@@ -13,7 +13,6 @@ sites, beside several classes by how well it tells the first of them from the ot
 """
 
 import re
-import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ import pandas as pd
 from scipy import stats
 
 from brainroam.data.target import TWO_CLASSES, Target
-from brainroam.errors import DataError, listed
+from brainroam.errors import DataError, listed, warn_user
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -65,7 +64,7 @@ def of_the_condition(table: pd.DataFrame, covariates: Sequence[str], target: Tar
 def warn_of_the_condition(table: pd.DataFrame, covariates: Iterable[Hashable], target: Target = TWO_CLASSES) -> None:
     """A warning for each of these covariates that seems to measure the condition."""
     for reason in of_the_condition(table, [str(name) for name in covariates], target).values():
-        warnings.warn(f"covariate {reason}; {REMEDY}", stacklevel=3)
+        warn_user(f"covariate {reason}; {REMEDY}")
 
 
 def _reason(table: pd.DataFrame, name: str) -> str:
@@ -179,6 +178,7 @@ def warn_of_the_site(table: pd.DataFrame, covariates: Iterable[str]) -> None:
 
     Effects of covariates are estimated within sites, where such a column does not vary: nothing is removed with it.
 
+    >>> import warnings
     >>> table = pd.DataFrame({"site": ["A", "A", "B", "B"], "centre": [1, 1, 2, 2], "age": [20, 30, 25, 35]})
     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always")
@@ -193,9 +193,8 @@ def warn_of_the_site(table: pd.DataFrame, covariates: Iterable[str]) -> None:
         if n_values < 2 or pairs > n_sites or known["site"].value_counts().min() < 2:
             continue
         what = "has one value for each site: it is the site" if n_values == n_sites else "is the same within every site"
-        warnings.warn(
-            f"covariate {name!r} {what}, so nothing can be removed with it, least of all at a new site; leave it out",
-            stacklevel=3,
+        warn_user(
+            f"covariate {name!r} {what}, so nothing can be removed with it, least of all at a new site; leave it out"
         )
 
 

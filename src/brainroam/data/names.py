@@ -28,6 +28,8 @@ ROOM = re.compile(
 #: Words that number sites rather than name a house.
 NUMBERED = {"site", "center", "centre", "scanner", "hospital", "clinic", "location", "lab", "batch", "cohort", "group"}
 WORDS = re.compile(r"\d+|\D+")
+SUB = r"(?:(?i:sub(?:j|ject)?[-_ ]?)(?=\d)|(?i:sub)-)"  # what stands before the number of a person
+OF_SUBJECT = re.compile(f"^{SUB}")
 #: English, German, French, Spanish, Portuguese, Italian; then Chinese (both scripts), Japanese and Korean.
 COLUMNS = {
     "subject": "participant subject subj sub id subid subjid subjectid participantid rid ptid eid pid guid code "
@@ -94,6 +96,25 @@ def canonical(name: object) -> tuple[str, ...]:
             else:
                 words.append(str(int(word)) if word.isdecimal() else word)
     return tuple(words) or (str(name).strip(),)
+
+
+def bare_id(subject: str) -> str:
+    """An id without the ``sub-`` or ``Subject`` that some tables and files write and others leave out.
+
+    >>> bare_id("sub-0042"), bare_id("Subject042"), bare_id("Sub_42"), bare_id("subtype")
+    ('0042', '042', '42', 'subtype')
+    """
+    return OF_SUBJECT.sub("", subject)
+
+
+def unpadded(subject: str) -> str:
+    """A bare id without its leading zeros, if it is a number.
+
+    >>> unpadded("sub-0042"), unpadded("000"), unpadded("0a")
+    ('42', '0', '0a')
+    """
+    bare = bare_id(subject)
+    return (bare.lstrip("0") or "0") if bare.isdecimal() else bare
 
 
 def refuse_aliases(names: Iterable[object], kind: str) -> None:

@@ -200,7 +200,7 @@ def _numbers(table: pd.DataFrame, name: str) -> pd.Series:
     try:
         values = pd.to_numeric(table[name]).astype(float) if name in table else pd.Series(np.nan, table.index)
     except (ValueError, TypeError) as error:
-        raise DataError(f"the column {name!r} must be numeric: {error}") from error
+        raise DataError(f"the column {name!r} must be numeric: {error}; give numbers, missing where unknown") from error
     absurd = values.abs() > LARGEST
     if absurd.any():
         people = zip(table.loc[absurd, "subject"], values[absurd], strict=True)

@@ -17,7 +17,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import as_text, warn_of_the_condition, warn_of_the_site
 from brainroam.data.measurements import EMPTY, MIN_VOLUMES
-from brainroam.data.readers.locate import bare_id, unpadded
+from brainroam.data.names import bare_id, unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
 from brainroam.data.target import TWO_CLASSES

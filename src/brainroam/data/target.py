@@ -8,7 +8,6 @@ column of the table the target.
 Which of two labels is the condition is guessed only where it is certain: guessing wrong turns every score around.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.names import CONTROL_WORDS, canonical, plain
-from brainroam.errors import DataError, UsageError, listed, unknown
+from brainroam.errors import DataError, UsageError, listed, unknown, warn_user
 
 MOST_CLASSES = 20
 TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
@@ -68,10 +67,9 @@ def two_classes(y: Sequence | np.ndarray, positive: Any = None) -> tuple[np.ndar
     if condition[0]:
         classes = classes[::-1]
         if positive is None:
-            warnings.warn(
+            warn_user(
                 f"{classes[1]} is taken for the condition and {classes[0]} for controls. scikit-learn's own scorers "
-                "sort labels and would turn the AUC around: give 1 and 0, or use brainroam.SiteScorer",
-                stacklevel=5,
+                "sort labels and would turn the AUC around: give 1 and 0, or use brainroam.SiteScorer"
             )
     return classes, (labels == classes[1]).astype(int)
 
@@ -89,8 +87,8 @@ def several_classes(y: Sequence | np.ndarray) -> tuple[np.ndarray, np.ndarray] |
     classes = sorted(pd.unique(labels), key=lambda label: (not is_control(label), str(type(label)), label))
     if len(classes) > MOST_CLASSES:
         raise DataError(
-            f"y has {len(classes)} different values: is it a number (SiteRegressor) or an id? Up to {MOST_CLASSES} "
-            "classes can be told apart"
+            f"y has {len(classes)} different values: for a number, as age, use brainroam.SiteRegressor; up to "
+            f"{MOST_CLASSES} classes can be told apart"
         )
     code = {label: k for k, label in enumerate(classes)}
     return np.array(classes), np.array([code[label] for label in labels])

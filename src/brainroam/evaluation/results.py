@@ -18,7 +18,7 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
 from brainroam.data.target import Target
-from brainroam.errors import RunsError, counted, listed
+from brainroam.errors import RunsError, UsageError, counted, listed
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.splits import TITLES
@@ -193,6 +193,8 @@ def load_studies(runs: str | Path | Sequence[str | Path], partial: bool = False,
     """
     from brainroam.evaluation.predictions_file import is_predictions_file, read_predictions
 
+    if isinstance(runs, Cohort):
+        raise UsageError("a cohort has no results yet; give what brainroam.evaluate(cohort, methods) returns")
     paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
     named = dict(zip(study_labels(paths), paths, strict=True))
     studies = {name: load_runs(path, partial) for name, path in named.items() if not is_predictions_file(path)}

@@ -20,7 +20,7 @@ from brainroam.data.features import FeatureFolder
 from brainroam.data.folds import Fold
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
-from brainroam.errors import BrainroamError, listed, unknown
+from brainroam.errors import BrainroamError, UsageError, listed, unknown
 from brainroam.evaluation.duration import Pace
 from brainroam.evaluation.results import Results, results_of
 from brainroam.evaluation.run_records import RunSpec, Task, kept_explanation, make_tasks, plain
@@ -119,6 +119,11 @@ def evaluate(
     1  fc-ridge  S02     0  12
     2  fc-ridge  S03     0  12
     """
+    if not isinstance(cohort, Cohort):
+        raise UsageError(
+            f"evaluate takes a cohort, not a {type(cohort).__name__}: brainroam.load_cohort(folder), or of arrays "
+            "brainroam.Cohort(series, table), whose table has the columns subject, site and label"
+        )
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
     held_out = _choose_folds(cohort, protocol, sites, n_splits, n_repeats)

@@ -26,6 +26,7 @@ from brainroam.methods.explanation import Explanation
 from brainroam.methods.saving import load_method
 from brainroam.methods.site_estimator import READ, Covariates, People, SiteEstimator, Times
 from brainroam.methods.site_regressor import SiteRegressor
+from brainroam.utils.parameters import says_how_to_call
 
 
 class SiteClassifier(ClassifierMixin, SiteEstimator):
@@ -81,6 +82,7 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
         classes, labels = several or two_classes(y, positive)
         return labels, classes, Target("y", CLASSES, tuple(map(str, classes))) if several else TWO_CLASSES
 
+    @says_how_to_call
     def predict_proba(
         self, X: People, covariates: Covariates = None, tr: Times = None, *, prevalence: Any = None
     ) -> np.ndarray:
@@ -96,6 +98,7 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
         p = self.model_.calibration_(score, prevalence)
         return np.column_stack([1 - p, p])
 
+    @says_how_to_call
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The class of each person, at the threshold learned on inner held-out sites, which treats classes alike."""
         score = self.decision_function(X, covariates, tr)

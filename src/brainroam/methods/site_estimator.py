@@ -5,7 +5,6 @@
 needs.
 """
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from inspect import signature
@@ -16,23 +15,24 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from brainroam.core.covariates import as_table
+from brainroam.core.covariates import as_table, require_one_order
 from brainroam.core.tangent import TakesSeries
-from brainroam.data.atlas import Atlas, anonymous_atlas, columns_of_table
+from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import warn_of_the_condition, warn_of_the_site
-from brainroam.data.measurements import is_matrix
-from brainroam.data.names import site_names
+from brainroam.data.readers.values import sexes
 from brainroam.data.target import TWO_CLASSES, Target
-from brainroam.errors import DataError, UsageError, listed
-from brainroam.methods.base import MethodInfo
+from brainroam.errors import DataError, UsageError, listed, warn_user
+from brainroam.methods.arrays import anonymous_cohort, require_measures, warn_of_poor_data
+from brainroam.methods.base import MEASURED, MethodInfo
 from brainroam.methods.explanation import Explanation
 from brainroam.methods.registry import resolve
 from brainroam.methods.saving import describe_method, require_regions, write_method
 from brainroam.methods.tuning import TunedMethod
-from brainroam.utils.optional import as_pandas
+from brainroam.utils.parameters import says_how_to_call
 
 People: TypeAlias = Any  # what `anonymous_cohort` takes, or a Cohort
 Covariates: TypeAlias = pd.DataFrame | np.ndarray | None
@@ -87,6 +87,13 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     def _method_settings(self) -> dict[str, Any]:
         return dict(self._settings)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.endswith("_") and not name.startswith("_") and "model_" not in vars(self):
+            kind = type(self).__name__
+            raise NotFittedError(f"this {kind} is not fitted yet and has no {name}; call fit(X, y, site=...) first")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    @says_how_to_call
     def fit(
         self,
         X: People,
@@ -117,21 +124,38 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             cohort, classes = X, self._classes_of(X)
             info, fixed = self.method_and_settings()
         else:
-            if site is None or y is None:
-                name = type(self).__name__
-                raise DataError(f"{name}.fit needs the {self._wanted} and site of every person: fit(X, y, site=...)")
-            values, classes, target = self._as_target(y, positive)
+            self._require_answers(y, site)
+            self._require_seed()
+            require_one_order(X=X, y=y, site=site, covariates=covariates)
+            require_measures(X, y, site)
+            values, classes, target = self._as_target(y, positive)  # type: ignore[arg-type]
             info, fixed = self.method_and_settings()
             cohort = self._cohort(X, values, site, covariates, tr, target)
             if info.covariate_use == "projected":  # what is given is meant, not the usual column of a study
                 fixed = {"covariates": list(cohort.covariate_names)} | fixed
             warn_of_the_condition(cohort.table, cohort.covariate_names, cohort.target)
             warn_of_the_site(cohort.table, cohort.covariate_names)
+            warn_of_poor_data(cohort)
         model = TunedMethod(info, self.tuning, **fixed).fit(cohort, self.random_state)
         model.learn_familiarity(cohort)
         self.header_ = describe_method(model, cohort, self.random_state, classes.tolist())
         self.model_ = model
         return self
+
+    def _require_answers(self, y: Any, site: Any) -> None:
+        """An error where the label or the site of everybody is not given, with how to give it."""
+        absent = [name for name, values in ((self._wanted, y), ("site", site)) if values is None]
+        if absent:
+            raise DataError(
+                f"{type(self).__name__}.fit needs the {' and '.join(absent)} of every person: fit(X, y, site=...), "
+                "where site is the name of everybody's scanner or hospital; cross_val_score takes it as "
+                "params={'site': ...}"
+            )
+
+    def _require_seed(self) -> None:
+        """An error for a seed that would not give the same model again."""
+        if not isinstance(self.random_state, int | np.integer):
+            raise UsageError(f"random_state must be a whole number, not {self.random_state!r}")
 
     @abstractmethod
     def _classes_of(self, cohort: Cohort) -> np.ndarray:
@@ -142,10 +166,22 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         """What the user gave as one number each, the names of the classes, and what is predicted."""
 
     def _cohort(
-        self, X: People, values: Any, site: Any, covariates: Covariates, tr: Times, target: Target = TWO_CLASSES
+        self,
+        X: People,
+        values: Any,
+        site: Any,
+        covariates: Covariates,
+        tr: Times,
+        target: Target = TWO_CLASSES,
+        trained: str | None = None,
     ) -> Cohort:
         people = anonymous_cohort(X, values if target.is_two_classes else None, site, tr)
+        if trained not in (None, people.measure):
+            one = "; the series of one person is given in a list, [x]" if trained == "series" else ""
+            raise DataError(f"the model was fitted on {MEASURED[trained]}, but X holds {MEASURED[people.measure]}{one}")
         table = as_table(covariates, len(people))
+        if "sex" in table and not pd.api.types.is_numeric_dtype(table["sex"]):
+            table = table.assign(sex=sexes(table["sex"], "covariates", remedy="give 1 for male and 0 for female"))
         people = people.with_columns(table).using(table.columns)
         if target.is_two_classes:
             return people
@@ -154,8 +190,8 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     def _people(self, X: People, covariates: Covariates = None, tr: Times = None, site: Any = None) -> Cohort:
         """People to be read, as a cohort that has the regions and covariates of the training people."""
         check_is_fitted(self, "model_")
-        cohort = X if isinstance(X, Cohort) else self._cohort(X, None, site, covariates, tr)
-        n_rois = self.header_["atlas"]["n_regions"]
+        trained, n_rois = self.header_["measure"], self.header_["atlas"]["n_regions"]
+        cohort = X if isinstance(X, Cohort) else self._cohort(X, None, site, covariates, tr, trained=trained)
         if cohort.n_rois != n_rois:
             raise DataError(
                 f"the model was fitted on {n_rois} regions but these people have {cohort.n_rois}: another atlas?"
@@ -179,9 +215,10 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             )
         if read:
             text = f"no covariates given: {listed(read)} stand at the training mean for everybody"
-            warnings.warn(text, stacklevel=4)
+            warn_user(text)
         return cohort
 
+    @says_how_to_call
     def decision_function(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The score of each person, each on their own; what it means is said by ``predict``."""
         people = self._people(X, covariates, tr)
@@ -226,56 +263,3 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     def inner_scores_(self) -> np.ndarray:
         """Out-of-site score of each training person, NaN where their site was not held out; not of a loaded model."""
         return self.model_.inner_scores_
-
-
-def anonymous_cohort(
-    people: Any,
-    y: Sequence[int] | np.ndarray | None = None,
-    site: Sequence[str] | None = None,
-    tr: Sequence[float] | None = None,
-) -> Cohort:
-    """A cohort whose people are named by their position.
-
-    ``people`` are a series (T_i, P) each; a symmetric matrix each, or one array (n, P, P) of them; or a table, as a
-    DataFrame or an array (n, F); or a dictionary of these, several measurements of the same people.
-
-    >>> anonymous_cohort([np.random.default_rng(0).normal(size=(9, 3))]).table["subject"].tolist()
-    ['person 0']
-    >>> anonymous_cohort(pd.DataFrame({"thickness": [2.5, 2.7], "volume": [900.0, None]})).measure
-    'table'
-    """
-    if isinstance(people, Mapping):
-        parts = {str(name): anonymous_cohort(values, y, site, tr) for name, values in people.items()}
-        if not parts or len({len(one) for one in parts.values()}) > 1:
-            raise DataError("blocks need the same people in the same order; give one row or array for each of them")
-        (own, cohort), *others = parts.items()
-        for name, other in others:
-            cohort = cohort.with_block(name, other, own)
-        return cohort
-    measure, series, atlas = _arrays_of(people)
-    if len(series) == 0:
-        raise DataError("no people were given")
-    for name, values in {"label": y, "site": site, "tr": tr}.items():
-        if values is not None and len(values) != len(series):
-            raise DataError(f"there are {len(series)} people but {len(values)} values of {name}")
-    table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
-    table["label"] = np.nan if y is None else np.asarray(y)
-    table["site"] = "unknown" if site is None else site_names(site, len(series))
-    table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
-    return Cohort(series, table, atlas, measure=measure)
-
-
-def _arrays_of(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
-    """What bare arrays are, one for each person, and the names of their columns where there are any."""
-    people = as_pandas(people)
-    if isinstance(people, pd.DataFrame):
-        words = [str(name) for name in people if not pd.api.types.is_numeric_dtype(people[name])]
-        if words:
-            raise DataError(f"columns of a table must be numbers, but {listed(words)} are not; leave them out")
-        return "table", list(people.to_numpy(dtype=float)[:, None]), columns_of_table(people.columns)
-    if isinstance(people, np.ndarray) and people.ndim == 2 and people.dtype != object:
-        return "table", list(people[:, None]), None
-    arrays = list(people)
-    if arrays and all(is_matrix(np.asarray(x)) for x in arrays):
-        return "matrices", arrays, None
-    return "series", arrays, None

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import NUMBER, Target
-from brainroam.errors import DataError, UsageError, listed
+from brainroam.data.target import NUMBER, TRANSFORMS, Target
+from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.methods.site_estimator import READ, Covariates, People, SiteEstimator, Times
+from brainroam.utils.parameters import says_how_to_call
 
 
 class SiteRegressor(RegressorMixin, SiteEstimator):
@@ -66,13 +67,20 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     def _as_target(self, y: Sequence, positive: Any) -> tuple[np.ndarray, np.ndarray, Target]:
         if positive is not None:
             raise UsageError("positive names one of two classes, and SiteRegressor learns a number; leave it out")
-        values = np.asarray(y, dtype=float)
+        if self.transform not in ("", *TRANSFORMS):
+            raise unknown("transform", self.transform, TRANSFORMS)
+        values = _numbers(y)
         if not np.isfinite(values).all():
             raise DataError(f"y is missing for person {listed(np.flatnonzero(~np.isfinite(values)))}; leave them out")
         if self.transform == "log" and (values <= 0).any():
             raise DataError(f"y has no logarithm for person {listed(np.flatnonzero(values <= 0))}: it must be above 0")
+        if np.ptp(values) == 0:
+            raise DataError(
+                f"y is {values[0]:g} for everybody, so there is nothing to learn; give a number that varies"
+            )
         return values, np.array([]), Target("y", NUMBER, (), self.transform)
 
+    @says_how_to_call
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The number of each person, in the units of y, for people of any site, or of the one it is adapted to."""
         score = self.decision_function(X, covariates, tr)
@@ -119,3 +127,14 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     ) -> float:
         """R squared, as of every regressor of scikit-learn; it counts differences between sites, too."""
         return float(r2_score(np.asarray(y, dtype=float), self.predict(X, covariates, tr), sample_weight=sample_weight))
+
+
+def _numbers(y: Sequence) -> np.ndarray:
+    """y as floats (n,), an error where it holds words."""
+    values = np.asarray(y)
+    if values.ndim != 1:
+        raise DataError(f"y must be one number per person, got shape {values.shape}")
+    try:
+        return values.astype(float)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"y must hold numbers, but {error}; classes are learned by brainroam.SiteClassifier") from error

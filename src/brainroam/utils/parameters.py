@@ -7,8 +7,8 @@ value, its JSON schema gives the words. Arrays and numbers of numpy are taken as
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Annotated, Any, Literal, get_args, get_origin
+from functools import lru_cache, wraps
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -19,6 +19,7 @@ from brainroam.errors import UsageError, unknown
 Share = Annotated[float, Field(ge=0, le=1)]
 Percentile = Annotated[float, Field(ge=0, le=100)]
 
+F = TypeVar("F", bound=Callable[..., Any])
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 WORDS = {
     "boolean": "true or false",
@@ -53,6 +54,32 @@ def settings_of(make: Callable) -> dict[str, inspect.Parameter]:
     """The named parameters of a callable."""
     parameters = inspect.signature(make, eval_str=True).parameters
     return {name: parameter for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_KEYWORD}
+
+
+def says_how_to_call(method: F) -> F:
+    """A method whose error for arguments it does not take says which it takes.
+
+    >>> class Reader:
+    ...     @says_how_to_call
+    ...     def fit(self, X, y=None, *, site=None): ...
+    >>> Reader().fit([], [], groups=["A"])
+    Traceback (most recent call last):
+    TypeError: got an unexpected keyword argument 'groups'; Reader.fit is called as fit(X, y, site=...)
+    """
+    signature = inspect.signature(method)
+    _, *taken = signature.parameters.values()
+    shown = [one.name + ("=..." if one.kind is one.KEYWORD_ONLY else "") for one in taken]
+
+    @wraps(method)
+    def called(self: Any, *args: Any, **given: Any) -> Any:
+        try:
+            signature.bind(self, *args, **given)
+        except TypeError as error:
+            name = method.__name__
+            raise TypeError(f"{error}; {type(self).__name__}.{name} is called as {name}({', '.join(shown)})") from None
+        return method(self, *args, **given)
+
+    return cast(F, called)
 
 
 @lru_cache(maxsize=256)

@@ -20,7 +20,8 @@ import pandas as pd
 from brainroam.data.detect.files import around_id, series_files, template_of
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.measurements import resembles_matrix
-from brainroam.data.readers.locate import files_below, unpadded
+from brainroam.data.names import unpadded
+from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns
 from brainroam.data.readers.repeats import starred
@@ -58,7 +59,7 @@ class Group:
     files: list[Path] = field(default_factory=list)
     people: set[str] = field(default_factory=set)
     kind: str = "series"
-    name: str = ""  # of its files, without the id
+    name: str = ""  # of its files, with a star for the id
 
     def pattern(self, folder: Path) -> str:
         """The folder that holds these files and no others, else a pattern that fits them alone."""
@@ -69,9 +70,7 @@ class Group:
         if len({len(parts) for parts in places}) > 1:
             return (folder / "**").as_posix()
         same = [level[0] if len(set(level)) == 1 else "*" for level in zip(*places, strict=True)]
-        endings = {parts[-1].partition("_")[2] for parts in places}
-        last = f"*_{endings.pop()}" if len(endings) == 1 and "" not in endings else f"*{self.files[0].suffix}"
-        return (folder / "/".join([*same[:-1], last])).as_posix()
+        return (folder / "/".join([*same[:-1], self.name.rpartition("/")[2]])).as_posix()
 
 
 def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[Group]:
@@ -92,7 +91,7 @@ def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[G
         place = "/".join("*" if unpadded(part) in wanted else part for part in starred(above).split("/"))
         of_most = len(people_of[before]) > MOSTLY * len(wanted)  # what only some people have there is their site
         group = by_place[("", "", after) if anew else (place, before if of_most else "", after)]
-        group.name = f"{before if of_most else ''}{after}"
+        group.name = f"{before if of_most else ''}*{after}"
         group.files.append(file)
         group.people.add(person)
     groups: dict[str, list[Group]] = defaultdict(list)
@@ -140,7 +139,8 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     left = list[str]()
     series = _only_measurements([group for group in groups if group.kind == "series"], left)
     series = series or [group for group in groups if group.kind == UNREADABLE]  # their reader says what is wrong
-    matrices = [group for group in groups if group.kind == "matrices"]
+    series = _without_copies(series, left)
+    matrices = _without_copies([group for group in groups if group.kind == "matrices"], left)
     if not series and not matrices:
         _people_and_tables(people, guess, bool(tables or arrays))
     own = next(iter([*series, *matrices]), None)
@@ -155,15 +155,11 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
             f"no ids of these people, as {listed(ids, 2)}, in a column of {listed(path.name for path in strange)}, "
             "which measures something"
         )
-    for group in matrices:
-        if group is own:
-            continue
-        if _made_of(group, own):
-            left.append(f"{group.files[0].parent.name} holds the correlations of the series, which are computed anyway")
-            continue
-        name = _name(
-            "connectivity" if own is None or own.kind != "matrices" else Path(group.files[0]).parent.name, guess
-        )
+    made_of_series = [group for group in matrices if _made_of(group, own)]
+    left += [f"{group.name}: the correlations of the series, which are computed anyway" for group in made_of_series]
+    further = [group for group in matrices if group is not own and group not in made_of_series]
+    for group in further:
+        name = _name(_told_apart(group, own) if own and own.kind == "matrices" else "connectivity", guess)
         guess.blocks[name] = {"matrices": group.pattern(folder)}
         guess.remarks[name] = f"one matrix of {_size(group.files[0])} regions for each of {len(group.people)} people"
     for path, shape in arrays:
@@ -179,7 +175,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
             guess.remarks[name] = _told(tables, [path], len(ids))
     if left:
         guess.remarks["blocks"] = f"not taken: {'; '.join(left)}"
-    _name_the_data(own, folder, guess)
+    _name_the_data(own, further, folder, guess)
 
 
 def _only_measurements(groups: list[Group], left: list[str]) -> list[Group]:
@@ -239,6 +235,46 @@ def _name(word: str, guess: Guess) -> str:
 
 def _size(file: Path) -> int:
     return int(read_series(file).values.shape[1])
+
+
+def _told_apart(group: Group, other: Group) -> str:
+    """A name for one of two groups of files: that of its folder, else the words that the other's files lack.
+
+    >>> one, other = (Group([Path("fc/x.csv")], name=f"*_task-{task}_relmat.tsv") for task in ("rest", "nback"))
+    >>> _told_apart(one, other)
+    'rest'
+    """
+    above = group.files[0].parent
+    if above != other.files[0].parent:
+        return above.name
+    words, others = (re.findall(r"[^\W_]+", name) for name in (group.name, other.name))
+    return "_".join(word for word in words if word not in others) or "connectivity"
+
+
+def _without_copies(groups: Sequence[Group], left: list[str]) -> list[Group]:
+    """Groups without those whose files hold what those of an earlier one hold, as a .txt beside each .mat."""
+    kept = list[Group]()
+    for group in groups:
+        original = next((other for other in kept if _holds_the_same(group, other)), None)
+        if original is None:
+            kept.append(group)
+        else:
+            left.append(f"{group.name}, which holds the same as {original.name}")
+    return kept
+
+
+def _holds_the_same(group: Group, other: Group) -> bool:
+    """Whether files of two groups hold the same numbers, beside the diagonal of a matrix."""
+    ours, theirs = _by_person(group), _by_person(other)
+    shared = sorted(ours.keys() & theirs.keys())[:LOOKED_AT]
+    return bool(shared) and all(_same(read_series(ours[who]).values, read_series(theirs[who]).values) for who in shared)
+
+
+def _same(x: np.ndarray, y: np.ndarray) -> bool:
+    if x.shape != y.shape:
+        return False
+    beside = ~np.eye(len(x), dtype=bool) if resembles_matrix(x) else np.full(x.shape, True)
+    return np.allclose(x[beside], y[beside], rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
 def _made_of(group: Group, own: Group | None) -> bool:
@@ -320,16 +356,14 @@ def site_is_in_ids(people: pd.DataFrame, guess: Guess) -> bool:
     return sites_in_ids(people, Columns(subject_col=guess.options.get("subject_col"))) is not None
 
 
-def _name_the_data(own: Group | None, folder: Path, guess: Guess) -> None:
+def _name_the_data(own: Group | None, further: Sequence[Group], folder: Path, guess: Guess) -> None:
     """Name the data themselves beside other blocks, and put the table of people where its reader wants it."""
     if guess.reader == "table":
         path = guess.data.as_posix()
         if guess.blocks and guess.options.get("measures") != NO_COLUMN:
             guess.blocks = {_name(Path(path).stem, guess): {"table": path}, **guess.blocks}
     elif guess.blocks and own is not None and own.kind == "matrices":
-        above, others = {file.parent for file in own.files}, any("matrices" in told for told in guess.blocks.values())
-        named = others and len(above) == 1 and above != {folder}  # as rest beside nback
-        name = _name(above.pop().name if named else "connectivity", guess)
+        name = _name(_told_apart(own, further[0]) if further else "connectivity", guess)  # as rest beside nback
         guess.blocks = {name: {"matrices": guess.data.as_posix()}, **guess.blocks}
     elif guess.blocks:
         guess.blocks = {_name("rest", guess): {"series": folder.as_posix()}, **guess.blocks}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from brainroam.data.atlas import SHIPPED
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.names import canonical
-from brainroam.data.readers.locate import ID, SITE, files_below, match_template, refuse_volumes, unpadded
+from brainroam.data.names import canonical, unpadded
+from brainroam.data.readers.locate import ID, SITE, files_below, match_template, refuse_volumes
 from brainroam.data.readers.repeats import starred
 from brainroam.data.readers.series import read_series, region_count, suffix_of
 from brainroam.data.target import is_control

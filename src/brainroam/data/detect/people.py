@@ -10,8 +10,8 @@ import pandas as pd
 
 from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.names import names_role, words_in
-from brainroam.data.readers.locate import SITE, unpadded
+from brainroam.data.names import names_role, unpadded, words_in
+from brainroam.data.readers.locate import SITE
 from brainroam.data.readers.participants_table import NO_COLUMN, USUAL, Columns, code_meaning, is_motion
 from brainroam.data.readers.tables import (
     begins_like_people,

@@ -22,7 +22,7 @@ from brainroam.data.extract.parcellation import Parcellation
 from brainroam.data.extract.runs import BoldRun
 from brainroam.data.extract.settings import MADE_BY, Settings
 from brainroam.data.extract.signals import Extracted
-from brainroam.data.readers.locate import unpadded
+from brainroam.data.names import unpadded
 from brainroam.data.readers.participants_table import PATTERNS
 from brainroam.data.readers.tables import nearest, read_table
 from brainroam.errors import ReaderError

@@ -28,7 +28,7 @@ import pandas as pd
 from brainroam.data.atlas.known import canonical
 from brainroam.data.cohort import Cohort
 from brainroam.data.extract.settings import how_made
-from brainroam.data.readers.locate import bare_id, unpadded
+from brainroam.data.names import bare_id, unpadded
 from brainroam.data.readers.participants import Participants, Request, choose_roi_set
 from brainroam.data.readers.participants_table import USUAL_COLUMNS, Columns, find_participants, read_participants
 from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, Scan, choose, read_joined, rows_of_scans

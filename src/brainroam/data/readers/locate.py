@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.names import SUB, bare_id, unpadded
 from brainroam.data.readers.participants import Participants
 from brainroam.data.readers.repeats import Chosen, Scan, read_joined
 from brainroam.data.readers.series import read_series, suffix_of
@@ -144,7 +145,7 @@ USUAL_FILES = Files()
 def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, list[Scan]]:
     """Files below ``root`` that fit the template, by id, or by their own path where no id fits.
 
-    ``sub-`` and, as spreadsheets drop them, leading zeros may be written on either side or on neither.
+    ``sub-`` (or ``Subject``) and, as spreadsheets drop them, leading zeros may be written on either side or on neither.
     """
     if ID not in template or Path(template).is_absolute() or ".." in Path(template).parts:
         raise UsageError(f"the template {template!r} must be a path below the data folder that contains {ID}")
@@ -159,7 +160,7 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, l
     known = "|".join(
         ("0*" if name.isdecimal() else "") + re.escape(name) for name in sorted(by_key, key=len, reverse=True)
     )
-    of_person = re.compile(_as_regex(template, f"(?:sub-)?(?P<id>{known})")) if known else None
+    of_person = re.compile(_as_regex(template, f"{SUB}?(?P<id>{known})")) if known else None
     of_anybody = re.compile(_as_regex(template, "(?P<id>[^/]+)"))
     scans: dict[str, list[Scan]] = defaultdict(list)
     for path in files_below(root, None if "**" in template else template.count("/")):
@@ -175,25 +176,6 @@ def match_template(root: Path, template: str, ids: Iterable[str]) -> dict[str, l
     return dict(scans)
 
 
-def bare_id(subject: str) -> str:
-    """An id without the ``sub-`` that some tables write and others leave out.
-
-    >>> bare_id("sub-0042"), bare_id("0042")
-    ('0042', '0042')
-    """
-    return subject.removeprefix("sub-")
-
-
-def unpadded(subject: str) -> str:
-    """A bare id without its leading zeros, if it is a number.
-
-    >>> unpadded("sub-0042"), unpadded("000"), unpadded("0a")
-    ('42', '0', '0a')
-    """
-    bare = bare_id(subject)
-    return (bare.lstrip("0") or "0") if bare.isdecimal() else bare
-
-
 def _as_regex(template: str, identity: str) -> str:
     """A glob as a regular expression; the first id is captured and further ones must repeat it.
 
@@ -205,7 +187,7 @@ def _as_regex(template: str, identity: str) -> str:
     regex, same = "", identity
     for before, part, after in zip(["", *parts], parts, [*parts[1:], ""], strict=False):
         if part == ID:
-            regex, same = regex + same, "(?:sub-)?(?P=id)"
+            regex, same = regex + same, f"{SUB}?(?P=id)"
         elif part == "*":
             start = "(?![A-Za-z0-9])" if before == ID else ""
             stop = "(?<![A-Za-z0-9])" if after == ID else ""

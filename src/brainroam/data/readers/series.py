@@ -6,6 +6,7 @@ That number is that of the atlas, or what nearly all files share along one axis 
 file that has it only along its rows was written the other way round.
 """
 
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import SHIPPED
-from brainroam.data.measurements import is_matrix
+from brainroam.data.measurements import MOST_Z, correlations_of, is_matrix, largest_edge
+from brainroam.data.readers import conn
 from brainroam.data.readers.cifti import read_ptseries
 from brainroam.data.readers.text import Series, read_text
 from brainroam.errors import BrainroamError, DataError, ReaderError, counted, listed
@@ -31,6 +33,7 @@ MAX_UNPACKED = 500_000_000
 NUMBERS = "fiub"  # kinds of dtypes
 NO_NUMBERS = ("cell", "char", "struct", "object", "function", "opaque")  # classes of MATLAB
 TIME_NAMES = {"time", "times", "timepoint", "time_point", "tr", "trs", "volume", "volumes", "vol", "frame", "frames"}
+FISHER_Z = re.compile(r"fisher[-_ ]?(z|r2z)", re.IGNORECASE)  # in the name of a file, as DPABI writes it
 MIN_VOLUMES = 10  # fewer values may go up evenly by chance
 MAX_UNEVEN = 0.02  # of a step: times are often rounded
 REMEDY = "pass transpose=True (--option transpose=true), or transpose=False if it is right as it is"
@@ -72,11 +75,14 @@ def read_series(path: Path, mat_key: str | None = None) -> Series:
         elif suffix == ".npz":
             series = Series(read_npz(path, mat_key))
         elif suffix == ".mat":
-            series = Series(read_mat(path, mat_key))
+            series = _read_matlab(path, mat_key)
         else:
             series = read_ptseries(path)
     if series.values.ndim != 2 or min(series.values.shape) < 2:
         raise ReaderError(f"{path} holds an array of shape {series.values.shape}; a series is time x regions")
+    if FISHER_Z.search(path.name) and is_matrix(series.values) and largest_edge(series.values) <= MOST_Z:
+        note = "Fisher's z by the name of the file, turned back into correlations"
+        return replace(series, values=correlations_of(series.values), notes=(*series.notes, note))
     return series if suffix == PARCELLATED else without_time(series)
 
 
@@ -97,7 +103,11 @@ def read_npz(path: Path, key: str | None = None) -> np.ndarray:
 
 
 def read_mat(path: Path, key: str | None = None) -> np.ndarray:
-    """One matrix of a MATLAB file: the one named ``key``, or the one that can be a measurement."""
+    """One array of a MATLAB file: the one named ``key``, or the one that can be a measurement."""
+    return _read_matlab(path, key).values
+
+
+def _read_matlab(path: Path, key: str | None) -> Series:
     from scipy.io import loadmat, whosmat
 
     with refusing(path):
@@ -110,12 +120,13 @@ def read_mat(path: Path, key: str | None = None) -> np.ndarray:
         for name, shape in shapes.items():
             if np.prod(shape, dtype=float) > MAX_VALUES:
                 raise ReaderError(f"{path}: {name!r} declares shape {shape}, too large for a time series")
-        return _the_array(
-            path,
-            shapes,
-            lambda name: as_floats(loadmat(content, variable_names=[name])[name], f"{path}: {name!r}"),
-            key,
-        )
+        if key is None and shapes.keys() >= conn.VARIABLES:
+            return conn.series_of_conn(loadmat(content, variable_names=list(conn.VARIABLES)), path)
+
+        def read(name: str) -> np.ndarray:
+            return as_floats(loadmat(content, variable_names=[name])[name], f"{path}: {name!r}")
+
+        return Series(_the_array(path, shapes, read, key))
 
 
 def _the_array(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from brainroam.data.names import COLUMNS, names_role
+from brainroam.data.names import COLUMNS, names_role, unpadded
 from brainroam.data.readers.series import check_archive, refusing
 from brainroam.data.readers.text import decoded, head
 from brainroam.errors import ReaderError, listed, unknown
@@ -226,8 +226,7 @@ def same_id(text: str) -> str:
     >>> same_id("sub-007"), same_id("7.0")
     ('7', '7')
     """
-    bare = WHOLE.sub(r"\1", text).removeprefix("sub-")
-    return (bare.lstrip("0") or "0") if bare.isdecimal() else bare
+    return unpadded(WHOLE.sub(r"\1", text))
 
 
 def id_column(table: pd.DataFrame, ids: set[str], usual: str) -> str | None:

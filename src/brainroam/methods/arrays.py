@@ -1,0 +1,175 @@
+"""People given as arrays: what the arrays are, and the mistakes that can be seen in them before anything is learned.
+
+Rows belong together by their position. Where pandas knows better (two tables of the same people in different orders),
+where a table holds the answer or an id beside its measures, and where series lie on their side, an error says so.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from brainroam.data.atlas import Atlas, columns_of_table
+from brainroam.data.cohort import Cohort
+from brainroam.data.columns import ID
+from brainroam.data.measurements import is_matrix
+from brainroam.data.names import site_names
+from brainroam.data.readers.series import region_count
+from brainroam.errors import DataError, listed, warn_user
+from brainroam.utils.optional import as_pandas
+
+READ_FILES = "read files with brainroam.load_cohort(folder), or one by one with numpy.loadtxt"
+FEW_VOLUMES = 30  # below which a correlation is mostly chance, see `brainroam check`
+NAMELESS = ("column_001", "0")  # the first column of an array, of a DataFrame made of one
+FEWEST_EDGES = 10  # rows of fewer numbers are seldom the triangle of a matrix
+
+
+def anonymous_cohort(
+    people: Any,
+    y: Sequence[int] | np.ndarray | None = None,
+    site: Sequence[str] | None = None,
+    tr: Sequence[float] | None = None,
+) -> Cohort:
+    """A cohort whose people are named by their position.
+
+    ``people`` are a series (T_i, P) each; a symmetric matrix each, or one array (n, P, P) of them; or a table, as a
+    DataFrame or an array (n, F); or a dictionary of these, several measurements of the same people.
+
+    >>> anonymous_cohort([np.random.default_rng(0).normal(size=(9, 3))]).table["subject"].tolist()
+    ['person 0']
+    >>> anonymous_cohort(pd.DataFrame({"thickness": [2.5, 2.7], "volume": [900.0, None]})).measure
+    'table'
+    """
+    if isinstance(people, Mapping):
+        parts = {str(name): anonymous_cohort(values, y, site, tr) for name, values in people.items()}
+        if not parts or len({len(one) for one in parts.values()}) > 1:
+            raise DataError("blocks need the same people in the same order; give one row or array for each of them")
+        (own, cohort), *others = parts.items()
+        for name, other in others:
+            cohort = cohort.with_block(name, other, own)
+        return cohort
+    measure, series, atlas = _arrays_of(people)
+    if len(series) == 0:
+        raise DataError("no people were given")
+    for name, values in {"label": y, "site": site, "tr": tr}.items():
+        if values is not None and len(values) != len(series):
+            raise DataError(
+                f"there are {len(series)} people but {len(values)} values of {name}; give one for each person, in the "
+                "order of X"
+            )
+    table = pd.DataFrame({"subject": [f"person {i}" for i in range(len(series))]})
+    table["label"] = np.nan if y is None else np.asarray(y)
+    table["site"] = "unknown" if site is None else site_names(site, len(series))
+    table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
+    return Cohort(series, table, atlas, measure=measure)
+
+
+def require_measures(people: Any, y: Any, site: Any) -> None:
+    """An error where a column of a table is the label or the site, or an id: whatever reads it, reads the answer.
+
+    >>> require_measures(pd.DataFrame({"thickness": [2.5, 2.7, 2.6], "dx": [0, 1, 1]}), [0, 1, 1], ["A", "A", "B"])
+    Traceback (most recent call last):
+    brainroam.errors.DataError: the column dx of X is y itself; leave it out of X
+    """
+    for table in people.values() if isinstance(people, Mapping) else [people]:
+        table = as_pandas(table)
+        if not isinstance(table, pd.DataFrame):
+            continue
+        for name in table:
+            column = table[name].to_numpy()
+            what = next((what for what, answer in (("y", y), ("site", site)) if _same_groups(column, answer)), "")
+            if what:
+                raise DataError(f"the column {name} of X is {what} itself; leave it out of X")
+            if ID.search(str(name)) and len(pd.unique(column)) == len(column):
+                raise DataError(
+                    f"the column {name} of X is an id, which says nothing about people never seen; leave it out of X, "
+                    f"as X.set_index({name!r})"
+                )
+
+
+def warn_of_poor_data(cohort: Cohort) -> None:
+    """Warnings of what can hardly be meant: one site, people without a signal, few volumes, triangles of matrices."""
+    if len(cohort.sites) == 1:
+        warn_user(
+            "everybody is of one site, so nothing is learned of how people of another site differ: probabilities and "
+            "the threshold are those of this site; give site=, the name of each person's scanner or hospital"
+        )
+    empty = np.flatnonzero(cohort.missing_rois.all(axis=1))
+    if len(empty) and not cohort.blocks:
+        warn_user(f"nothing was measured of person {listed(empty)}: every region or column is missing; leave them out")
+    few = np.flatnonzero(cohort.table["n_timepoints"] < FEW_VOLUMES)
+    if cohort.measure == "series" and len(few):
+        who = "everybody" if len(few) == len(cohort) else f"person {listed(few)}"
+        turned = "; rows are volumes and columns regions: if it is the other way round give x.T of each"
+        warn_user(
+            f"fewer than {FEW_VOLUMES} volumes of {who}: correlations over so few are mostly chance; leave them out"
+            + (turned if len(few) == len(cohort) else "")
+        )
+    warn_of_triangles(cohort)
+
+
+def warn_of_triangles(cohort: Cohort) -> None:
+    """A warning where the rows of a table without names are probably the upper triangles of matrices of correlations.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     warn_of_triangles(anonymous_cohort(np.full((4, 45), 0.5)))
+    >>> str(told[0].message)[:75]
+    'the 45 columns of X look like the upper triangles of matrices of 10 regions'
+    """
+    width, n = cohort.n_rois, isqrt(2 * cohort.n_rois) + 1
+    named = cohort.measure != "table" or cohort.atlas.labels[0] not in NAMELESS
+    if named or width < FEWEST_EDGES or n * (n - 1) != 2 * width:
+        return
+    if max(float(np.nanmax(np.abs(x), initial=0)) for x in cohort.series) <= 1:
+        warn_user(
+            f"the {width} columns of X look like the upper triangles of matrices of {n} regions, and are read as a "
+            f"table of measures; for pathways give the matrices, as one array (n, {n}, {n}): "
+            f"nilearn.connectome.vec_to_sym_matrix(X, diagonal=numpy.ones((len(X), {n})))"
+        )
+
+
+def _arrays_of(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
+    """What bare arrays are, one for each person, and the names of their columns where there are any."""
+    people = as_pandas(people)
+    if isinstance(people, str):
+        raise DataError(f"X is the text {people!r}, not the arrays of people; {READ_FILES}")
+    if isinstance(people, pd.DataFrame):
+        words = [str(name) for name in people if not pd.api.types.is_numeric_dtype(people[name])]
+        if words:
+            raise DataError(f"columns of a table must be numbers, but {listed(words)} are not; leave them out")
+        return "table", list(people.to_numpy(dtype=float)[:, None]), columns_of_table(people.columns)
+    if isinstance(people, np.ndarray) and people.ndim == 2 and people.dtype != object:
+        return "table", list(people[:, None]), None
+    arrays = list(people)
+    if any(isinstance(x, str) for x in arrays):
+        raise DataError(f"X holds names of files, not arrays; {READ_FILES}")
+    if arrays and all(is_matrix(np.asarray(x)) for x in arrays):
+        return "matrices", arrays, None
+    _refuse_turned([np.shape(x) for x in arrays])
+    return "series", arrays, None
+
+
+def _refuse_turned(shapes: Sequence[tuple[int, ...]]) -> None:
+    """An error where the shapes of series fit only as regions x time."""
+    if not shapes or any(len(shape) != 2 for shape in shapes) or len({shape[1] for shape in shapes}) == 1:
+        return
+    n_regions, turned = region_count(shapes, None)
+    if turned.any():
+        who = "everybody" if turned.all() else f"person {listed(np.flatnonzero(turned))}"
+        raise DataError(
+            f"the series of {who} are regions x time (they have {n_regions} rows, and numbers of columns that differ); "
+            "rows must be volumes and columns regions: give x.T of each"
+        )
+
+
+def _same_groups(column: np.ndarray, answer: Any) -> bool:
+    """Whether two columns are equal, or divide people alike into more than one group."""
+    if answer is None or len(np.shape(answer)) != 1 or len(column) != len(answer):
+        return False
+    a, b = pd.factorize(column)[0], pd.factorize(np.asarray(answer))[0]
+    n = a.max() + 1
+    return bool((a == b).all() and (1 < n < len(a) or np.array_equal(column, answer)))
