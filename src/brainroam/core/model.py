@@ -23,7 +23,7 @@ import pandas as pd
 from brainroam.core.choice import Choice, CoreReading, expectation, order_gained, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds

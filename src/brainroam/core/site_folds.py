@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_statistics import SiteStatistics
