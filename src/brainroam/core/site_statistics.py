@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of, zero_where_missing
+from brainroam.core.connectivity import (
+    PEARSON,
+    EdgeKind,
+    cohort_edges,
+    edge_blocks,
+    edge_pairs,
+    n_rois_of,
+    zero_where_missing,
+)
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import SKIPS, Moments, Pathways, linear_weights, site_rows
 from brainroam.core.profile import Profiles
@@ -178,20 +186,21 @@ class SiteStatistics:
     ) -> Scaffold:
         """The scaffold these sites alone give; that of an inner fold without the evidence for every edge."""
         if self.parts:
-            return join_scaffolds(self._scaffolds(sites, tau_percentile, eta, zeta, bootstrap, seed))
-        thresholds = tau_percentile, eta, zeta
+            return join_scaffolds(self._scaffolds_of_classes(sites, tau_percentile, eta, zeta, bootstrap, seed))
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
             contrast = (self.contrast[rows] + self._pooling(sites, rows)) / self._unit(sites)
-            whole = len(rows) == len(self.sites)
-            scaffold = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds, every_edge=whole)
+            names, whole = [self.sites[row] for row in rows], len(rows) == len(self.sites)
+            scaffold = select_scaffold(contrast, names, tau_percentile, eta, zeta, every_edge=whole)
         else:
             residuals, y, site = self._people_of(sites)
             scaffold = extract_scaffold(
                 residuals / self._unit(sites),
                 y,
                 site,
-                *thresholds,
+                tau_percentile,
+                eta,
+                zeta,
                 bootstrap,
                 random_state=seed,
                 huber_delta=self.huber_delta,
@@ -202,14 +211,14 @@ class SiteStatistics:
         nothing = np.empty(0)
         return replace(scaffold, contrast=nothing, sign_consistency=nothing, stability=nothing)
 
-    def _scaffolds(self, sites: Sequence[str], *how: Any) -> list[Scaffold]:
+    def _scaffolds_of_classes(self, sites: Sequence[str], *settings: Any) -> list[Scaffold]:
         """The scaffold of each contrast that two of these sites have; an error where all are empty."""
         scaffolds: list[Scaffold] = []
         empty = EmptyScaffoldError("no class is found with those it is compared with at two of these sites")
         for part in self.parts:
             try:
                 if len(set(part.sites) & set(sites)) >= 2:
-                    scaffolds.append(part.scaffold(sites, *how))
+                    scaffolds.append(part.scaffold(sites, *settings))
             except EmptyScaffoldError as error:
                 empty = error
         if not scaffolds:
@@ -401,17 +410,25 @@ def site_statistics(
     cohort: Cohort,
     covariates: pd.DataFrame,
     deconfounder: SiteDeconfounder,
-    kind: str = "pearson",
-    shrinkage: float = 0.5,
-    robust: bool = False,
+    kind: EdgeKind = PEARSON,
     contrast: str = "huber",
 ) -> SiteStatistics:
     """The statistics of labelled people on edges of one kind; what was computed for one person or site is shared."""
-    edges = cohort_edges(cohort, kind, shrinkage, robust)
-    site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
-    of_features = group, cohort.atlas.pairs, cohort.own_units, cohort.target.has_controls
     y, levels = number_within_sites(cohort) if cohort.target.is_number else (site_target(cohort), None)
-    return SiteStatistics(edges, y, site, covariates, deconfounder, cohort.features, contrast, *of_features, levels)
+    return SiteStatistics(
+        cohort_edges(cohort, *kind),
+        y,
+        cohort.table["site"].to_numpy().astype(str),
+        covariates,
+        deconfounder,
+        cohort.features,
+        contrast,
+        group=group_codes(cohort.table),
+        pairs=cohort.atlas.pairs,
+        own_units=cohort.own_units,
+        against_controls=cohort.target.has_controls,
+        levels=levels,
+    )
 
 
 def _names(sites: Iterable[str]) -> list[str]:
