@@ -120,7 +120,7 @@ def init(
         **dict(parse_option(text) for text in option or ()),
     }
     guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
-    from brainroam.utils.files import expanded, write_text
+    from brainroam.utils.files import expand_home, write_text
 
     chosen = possible_here(STANDARD_METHODS) if methods == STANDARD else split_names(methods)
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
@@ -132,8 +132,8 @@ def init(
             draft.unlink(missing_ok=True)
 
     cohort = read_draft()
-    if guess.reader not in WITH_COLUMNS and expanded(folder).is_dir():
-        look_at_anatomy(expanded(folder), cohort.table["subject"].tolist(), guess)
+    if guess.reader not in WITH_COLUMNS and expand_home(folder).is_dir():
+        look_at_anatomy(expand_home(folder), cohort.table["subject"].tolist(), guess)
         cohort = read_draft() if guess.blocks else cohort
     from brainroam.data.atlas import anonymous_atlas
     from brainroam.data.check.groups import one_institution

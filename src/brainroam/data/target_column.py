@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers.values import SENTINELS, folded, is_empty, one_spelling
+from brainroam.data.readers.values import SENTINELS, fold, is_empty, one_spelling
 from brainroam.data.target import (
     CLASSES,
     MOST_CLASSES,
@@ -103,8 +103,8 @@ def with_target(cohort: Cohort, asked: str | Mapping[str, str] | TargetRequest, 
 
 
 def _find(table: pd.DataFrame, asked: str) -> str | None:
-    by_word = {folded(str(name)): str(name) for name in reversed(table.columns)}
-    column = asked if asked in table else by_word.get(folded(asked))
+    by_word = {fold(str(name)): str(name) for name in reversed(table.columns)}
+    column = asked if asked in table else by_word.get(fold(asked))
     if column in ("subject", "site", "n_timepoints", "person", "group"):
         raise UsageError(f"{column!r} cannot be the target: it is no property of a person that edges could tell")
     return column

@@ -36,7 +36,7 @@ def of_a_number(cohort: Cohort) -> Iterator[Finding]:
     values = pd.Series(cohort.target.forward(table["label"].to_numpy(dtype=float)), table.index)
     name, site = cohort.target.name, table["site"].astype(str)
     yield from _definition(name, values, site)
-    yield from _between(name, values, site)
+    yield from _compare_sites(name, values, site)
     yield from _outliers(name, values, site, table)
     yield from _ends(name, table["label"], site)
     yield from _codes(name, table)
@@ -60,7 +60,7 @@ def _definition(name: str, values: pd.Series, site: pd.Series) -> Iterator[Findi
             yield Finding("warning", "other-definition", f"{name} seems to be defined otherwise: {seen}", advice, one)
 
 
-def _between(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]:
+def _compare_sites(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]:
     within = float(np.square(values - values.groupby(site).transform("mean")).sum())
     total = float(np.square(values - values.mean()).sum())
     share = 1 - within / total if total > 0 else 0.0

@@ -231,7 +231,7 @@ def _told_alone(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, s
     encoder = CovariateEncoder().fit(table)
     if encoder.levels_:  # refused later, in words
         return group.table[["label", *names]], {}
-    means = pd.DataFrame(encoder.encoded(table), columns=names).groupby(person).mean()
+    means = pd.DataFrame(encoder.encode(table), columns=names).groupby(person).mean()
     told, why = told_covariates(means, y, k)
     rows = told.where(told.notna(), means).iloc[person].reset_index(drop=True)  # what is dropped is so in all blocks
     rows.insert(0, "label", labels.iloc[person].to_numpy())

@@ -164,7 +164,7 @@ class _Block:
             rng = rng or ledger.noise(request)
         self.rng = np.random.default_rng() if rng is None else rng
         covariates = numeric_covariates(cohort, self.names, terms.site)
-        raw = CovariateEncoder().fit(covariates).encoded(covariates)
+        raw = CovariateEncoder().fit(covariates).encode(covariates)
         covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
         covariates[list(untold or ())] = np.nan
         told, withheld = told_covariates(covariates, y, k)
