@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def show_results(results: Results, out: Path, json: bool) -> None:
     """Print what a study found and where it is kept."""
     if not results.target.is_two_classes:
-        _show_told(compare(results), json, compared=False)
+        _show_target_comparison(compare(results), json, compared=False)
         if not json:
             print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {out}")
         return
@@ -116,7 +116,7 @@ def number_validation_table(sites: "pd.DataFrame") -> Table:
     return table
 
 
-def _show_told(comparison: TargetComparison, json: bool, compared: bool = True) -> None:
+def _show_target_comparison(comparison: TargetComparison, json: bool, compared: bool = True) -> None:
     """Print a table of the methods that predict a number or several classes, the verdict on each, and comparisons."""
     if json:
         words: dict[str, Any] = {
@@ -185,7 +185,7 @@ def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
 def show_comparison(comparison: Comparison | TargetComparison, json: bool) -> None:
     """Print the table, a sentence per pair, and what the data cannot decide."""
     if isinstance(comparison, TargetComparison):
-        _show_told(comparison, json)
+        _show_target_comparison(comparison, json)
         return
     if json:
         paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")

@@ -11,7 +11,7 @@ from brainroam.errors import DataError
 from brainroam.evaluation.next_site import CONTROLS, adaptation_summary, adapted, kept_next_site
 from brainroam.methods.site_shift import STRICT, UNLABELLED
 from brainroam.report.data import ReportData, Source, read_data
-from brainroam.report.figures import BLUE, GREY, INK, VERMILION, Shown, axes_for, drawing, inline
+from brainroam.report.figures import BLUE, GREY, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline
 from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, interval, table
 
@@ -20,7 +20,7 @@ TITLE = "A few people of the new site"
 
 
 @dataclass
-class AdaptationDisplay(Shown):
+class AdaptationDisplay(NotebookDisplay):
     """What a few people of the held-out site change in balanced accuracy, with 95 % intervals, by protocol.
 
     Parameters
