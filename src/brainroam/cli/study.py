@@ -183,7 +183,7 @@ def judge(
     with workers_of(source, engine, asked["jobs"], wanted) as workers:
         cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
         if few_controls is not None:
-            cohort.target.require_two_classes("a threshold that controls of a new site move (--controls)")
+            cohort.target.refuse_classes("a threshold that controls of a new site move (--controls)")
         if methods is None:
             say = partial(typer.echo, err=True)
             wanted = default_methods(wanted, cohort, (protocol, n_folds, n_repeats), say, source.data)

@@ -5,6 +5,7 @@ was called what by site, AUC by site.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.data import ReportData
 from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
 from brainroam.report.page import Drawing, render
+from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section, check_section
 from brainroam.report.sections.next_site import plan_section
 from brainroam.report.tables import Column, fixed, number, table
@@ -67,7 +69,9 @@ def write_target_page(
     else:
         sites, drawings, tables = _class_content(results, chosen, comparison)
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
-    beside = [audit_section(data)] if data.audit is not None or data.method_audits else []
+    adaptation = adaptation_section(data)
+    beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
+    beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
     page = render(
@@ -77,6 +81,7 @@ def write_target_page(
             *comparison.caveats,
             *(f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()),
             *comparison.sentences,
+            *([f"{chosen}: {adaptation.gist}"] if adaptation.gist else []),
         ],
         figure=Markup("").join(inline(drawing) for drawing in drawings),
         n_sites=len(sites),
@@ -88,7 +93,7 @@ def write_target_page(
         **tables,
     )
     if figures is not None:
-        for drawing in drawings:
+        for drawing in [*drawings, *adaptation.drawings]:
             write(drawing, figures)
     return write_text(out, page + "\n")
 
