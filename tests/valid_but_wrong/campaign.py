@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 TABLE = HERE / "CASES.md"
 PAGE = HERE.parents[1] / "docs" / "results" / "tried.md"
 
+
 @dataclass(frozen=True)
 class Case:
     """One readable input and what has to come of it.
@@ -49,12 +50,14 @@ class Case:
     phrase: str = ""
     holds: Callable[[Any], bool] | None = None
 
+
 def topics() -> dict[str, list[Case]]:
     """All cases, by the topic in the name of their module."""
     names = sorted(file.stem for file in HERE.glob("cases_*.py"))
     return {
         name.removeprefix("cases_"): importlib.import_module(f"tests.valid_but_wrong.{name}").CASES for name in names
     }
+
 
 def run(case: Case, folder: Path) -> None:
     """Run a case in a folder; an AssertionError tells what came of it instead."""
@@ -68,6 +71,7 @@ def run(case: Case, folder: Path) -> None:
         if case.holds is not None:
             assert case.holds(value), f"read, but not as it should be: {value!r}: {said}"
 
+
 def typed(line: str) -> tuple[str, str, Any]:
     import shlex
 
@@ -75,6 +79,7 @@ def typed(line: str) -> tuple[str, str, Any]:
     if result.exit_code not in (0, 1, 2):
         raise AssertionError(result.output) from result.exception
     return "done" if result.exit_code == 0 else "refused", result.output, result
+
 
 def _called(do: Callable[[Path], Any], folder: Path) -> tuple[str, str, Any]:
     with warnings.catch_warnings(record=True) as caught:
@@ -85,12 +90,14 @@ def _called(do: Callable[[Path], Any], folder: Path) -> tuple[str, str, Any]:
             return "refused", str(error), error
     return "done", "\n".join(str(warning.message) for warning in caught), value
 
+
 def counts() -> str:
     """How many cases of each topic come out how, as the docs say it."""
     return "; ".join(
         f"{topic}: {len(cases)} cases ({', '.join(f'{_count(cases, outcome)} {outcome}' for outcome in OUTCOMES)})"
         for topic, cases in topics().items()
     )
+
 
 def table() -> str:
     """All cases as a markdown table, with the number of outcomes above it."""
@@ -102,7 +109,9 @@ def table() -> str:
     head = ["# Readable but wrong: all cases", "", "Written by `python -m tests.valid_but_wrong`.", "", f"{counts()}."]
     return "\n".join([*head, "", "| input | outcome | what is said |", "|---|---|---|", *rows]) + "\n"
 
+
 OUTCOMES = ("right", "refused", "warned")
+
 
 def _count(cases: list[Case], outcome: str) -> int:
     return sum(case.outcome == outcome for case in cases)

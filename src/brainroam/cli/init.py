@@ -119,7 +119,7 @@ def init(
         "target": target,
         **dict(parse_option(text) for text in option or ()),
     }
-    guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
+    guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
     from brainroam.utils.files import expanded, write_text
 
     chosen = possible_here(STANDARD_METHODS) if methods == STANDARD else split_names(methods)
@@ -201,7 +201,7 @@ def _codes(guess: "Guess", role: str) -> str:
     return " or ".join(map(str, others)) if isinstance(others, list) else str(others)
 
 
-def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
+def _resolve_settings(folder: Path, given: dict[str, Any]) -> "Guess":
     """Resolve the study's settings by guessing, then by prompting; without a terminal, name the options to pass."""
     from brainroam.data.detect import look
 

@@ -86,7 +86,7 @@ def fit(
     start = perf_counter()
     if isinstance(cohort, StoredCohort):
         write_edges(cohort, info.make(**info.settings(fixed)).edge_kinds, jobs or 1, progress=not quiet())
-    _fitted(selected, cohort, seed)
+    _fit_with_context(selected, cohort, seed)
     path = save_method(out, selected, cohort, seed)
     for note in selected.notes_:
         typer.echo(f"note: {note}")
@@ -411,7 +411,7 @@ def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None
         )
 
 
-def _fitted(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
+def _fit_with_context(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
     """Kinds and sizes of settings are checked before; that some do not go together, only the method finds out."""
     try:
         return selected.fit(cohort, seed)

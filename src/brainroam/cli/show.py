@@ -50,7 +50,7 @@ def show_check(report: "CheckReport") -> None:
     console.print(
         f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "
         f"{escape(visible(who))}{unlabelled}; "
-        f"{escape(visible(_measured(cohort)))}"
+        f"{escape(visible(_measurements(cohort)))}"
     )
     console.print(_covariates(cohort), highlight=False, markup=False)
     for step in cohort["prepared"]:
@@ -72,7 +72,7 @@ def show_check(report: "CheckReport") -> None:
         print(f"{command_line()} --exclude {shlex.quote(','.join(people))}")
 
 
-def _measured(cohort: dict[str, Any]) -> str:
+def _measurements(cohort: dict[str, Any]) -> str:
     """What was measured of everybody: "116 regions (aal)", or each block with its name."""
     if list(cohort["measured"]) == ["series"]:
         return f"{cohort['n_rois']} regions ({cohort['atlas']})"

@@ -262,7 +262,7 @@ def takes_data(
     """Give a command the argument DATA and the reading options; it gets them as its first argument, a `DataSource`."""
 
     def wrapper(data: str = default, **typed: Any) -> None:
-        reading, own = _taken(ReadingOptions, typed)
+        reading, own = _take_options(ReadingOptions, typed)
         command(source_of(str(data), _as_study_keys(reading)), **own)
 
     data = inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=argument)
@@ -280,7 +280,7 @@ def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[...
         def wrapper(source: Any, **typed: Any) -> None:
             taken = []
             for group in groups:
-                options, typed = _taken(group, typed)
+                options, typed = _take_options(group, typed)
                 taken.append(options)
             command(source, *taken, **typed)
 
@@ -291,7 +291,7 @@ def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[...
     return decorate
 
 
-def _taken(group: type, typed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _take_options(group: type, typed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The options of a group, and what else was typed."""
     names = {field.name for field in fields(group)}
     options = group(**{name: value for name, value in typed.items() if name in names})

@@ -15,7 +15,7 @@ from brainroam.errors import DataError
 from brainroam.evaluation.stats.confounding import confounding_means, within_class_correlation
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData, Source, read_data
-from brainroam.report.figures import BLUE, INK, VERMILION, Shown, axes_for, drawing, inline, people_frame
+from brainroam.report.figures import BLUE, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline, people_frame
 from brainroam.report.page import Missing, Section, missing, render
 from brainroam.report.tables import Column, fixed, table
 
@@ -28,7 +28,7 @@ CONTROL_MEANING = {
 
 
 @dataclass
-class MotionDisplay(Shown):
+class MotionDisplay(NotebookDisplay):
     """Score against log mean framewise displacement, both centred within site and class.
 
     Scores are divided by their spread within site, as folds have scales of their own. A slope here is a part of the
