@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from brainroam.errors import DataError
+from brainroam.errors import DataError, counted
 from brainroam.evaluation.next_site import CONTROLS, adaptation_summary, adapted, kept_next_site
 from brainroam.methods.site_shift import STRICT, UNLABELLED
 from brainroam.report.data import ReportData, Source, read_data
@@ -67,7 +67,7 @@ class AdaptationDisplay(Shown):
         ax.scatter(gain, at, s=34, color=[VERMILION if value > 0 else BLUE for value in gain], zorder=4)
         reach = max(NARROWEST, 1.1 * np.nanmax(np.abs([gain, low, high])))
         ax.set_xlim(-reach, reach)
-        names = [f"{taken(row.adaptation)} ({row.n_sites} sites)" for row in rows.itertuples()]
+        names = [f"{taken(row.adaptation)} ({counted(row.n_sites, 'site', 'sites')})" for row in rows.itertuples()]
         ax.set_yticks(at, names, fontsize=8.5)
         for y, row in zip(at, rows.itertuples(), strict=True):
             text = f"{100 * row.strict_balanced_acc:.1f} \N{RIGHTWARDS ARROW} {100 * row.balanced_acc:.1f}"
@@ -124,7 +124,7 @@ def adaptation_section(data: ReportData) -> Section:
 
 def _sentence(rows: pd.DataFrame) -> str:
     parts = [
-        f"{100 * row.gain:+.1f} points with {taken(row.adaptation)} ({row.n_sites} sites)"
+        f"{100 * row.gain:+.1f} points with {taken(row.adaptation)} ({counted(row.n_sites, 'site', 'sites')})"
         for row in rows.itertuples()
         if row.adaptation != STRICT
     ]
