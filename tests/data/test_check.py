@@ -541,3 +541,11 @@ def test_implausible_ages_are_named_with_their_site():
     months = cohort.table["age"].where(cohort.table["site"] != "S02", 12 * cohort.table["age"])
     found = check_cohort(cohort.with_columns(pd.DataFrame({"age": months}))).findings
     assert ["S02 (10 of 10)" in finding.message for finding in found if finding.code == "implausible-age"] == [True]
+
+
+def test_a_site_of_older_people_has_no_other_definition_of_age():
+    made = make_cohort(n_sites=5, n_per_site=20, n_rois=8)
+    age = made.table["age"].where(made.table["site"] != "S01", made.table["age"] + 60)
+    cohort = with_target(made.with_columns(pd.DataFrame({"age": age})).using(()), "age")
+    (found,) = [finding for finding in check_cohort(cohort).findings if finding.code == "other-definition"]
+    assert found.site == "S01" and "another age" in found.message and "test" not in found.remedy

@@ -120,7 +120,8 @@ class Study(BaseModel):
         if self.target is not None and apply_target:
             from brainroam.data.target_column import with_target
 
-            cohort = with_target(cohort, self.target, require_label)
+            known = cohort if self.covariates is None else cohort.using(())  # the study says itself which they are
+            cohort = with_target(known, self.target, require_label)
         return self.preparation.apply(cohort).exclude_missing(1.0 if everybody else self.max_missing_rois)
 
     def reading_columns(self, columns: Mapping[str, Sequence[str]]) -> "Study":

@@ -20,6 +20,7 @@ from brainroam.data.people import people_of
 from brainroam.data.readers.values import SENTINELS
 from brainroam.errors import listed
 
+AGE = "age"  # has one definition everywhere, but sites choose whom they scan
 FAR, WIDE = 4.0, 4.0
 LEAST = 8  # people of a site, with fewer of whom a spread says little
 BETWEEN = 0.5
@@ -56,8 +57,12 @@ def _definition(name: str, values: pd.Series, site: pd.Series) -> Iterator[Findi
         far, ratio = abs(medians[one] - middle) / usual, spreads[one] / usual
         if far > FAR or not 1 / WIDE <= ratio <= WIDE:
             seen = f"its median lies {far:.1f} spreads from that of other sites, its spread is {ratio:.2g} of theirs"
+            what = f"{name} seems to be defined otherwise"
             advice = "see whether the same test, version and unit was used; convert it, or leave the site out"
-            yield Finding("warning", "other-definition", f"{name} seems to be defined otherwise: {seen}", advice, one)
+            if name == AGE:
+                what = "people are of another age"
+                advice = "see whether it is in years everywhere; if it is, errors of level there are to be expected"
+            yield Finding("warning", "other-definition", f"{what}: {seen}", advice, one)
 
 
 def _between(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]:

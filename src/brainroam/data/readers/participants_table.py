@@ -22,7 +22,7 @@ from brainroam.data.readers.values import (
     sexes,
 )
 from brainroam.data.target import is_control
-from brainroam.errors import ReaderError, UsageError, listed, unknown
+from brainroam.errors import ReaderError, UsageError, listed, unknown, warn_user
 
 USUAL = {
     "subject": ("participant_id", "subject", "subject_id", "sub_id", "id"),
@@ -118,9 +118,11 @@ def read_participants(
     else:
         try:
             meaning = code_meaning(raw[named["label"]], columns, path)
-        except UsageError:
-            if target is None:
+        except UsageError as error:
+            if target is None and (require_label or columns.case or columns.control):
                 raise
+            if target is None:
+                warn_user(f"diagnoses are not read: {error}")
             meaning = {}  # three diagnoses, or a score: the target says what is predicted
         table = table.assign(**labels(raw[named["label"]], meaning))
     for role, convert in {"age": ages, "mean_fd": numbers, "tr": numbers}.items():
