@@ -56,6 +56,20 @@ def test_motion_alone_is_learned_elsewhere(study):
     assert confounding_by_site(runs, flipped).set_index("site").loc["A", "motion_alone"] < 0.3  # direction of B and C
 
 
+def test_whoever_was_scanned_at_several_sites_does_not_train_for_them(study):
+    runs, people = study
+    n = len(runs)
+    who = runs["subject"].where(np.arange(n) % 60 < 45, [f"t{i % 60}" for i in range(n)])  # 15 of each site travelled
+    runs = runs.assign(person=who)
+    of_a = runs.loc[runs["site"] == "A", "subject"]
+    elsewhere = runs["person"].isin(runs.loc[runs["site"] == "A", "person"]) & ~runs["subject"].isin(of_a)
+    found = [
+        confounding_by_site(runs, table).set_index("site").loc["A", "age_sex_alone"]
+        for table in (people, people.assign(age=people["age"].where(~elsewhere, 40 + 20 * people["label"])))
+    ]
+    assert found[0] == found[1]
+
+
 def test_unknown_covariates_are_nan_and_nobody_is_invented(study):
     runs, people = study
     found = confounding(runs, people.drop(columns="mean_fd")).iloc[0]

@@ -123,11 +123,15 @@ def confounding_means(sites: pd.DataFrame) -> pd.DataFrame:
 
 
 def covariates_alone(people: pd.DataFrame, names: Sequence[str]) -> dict[str, float]:
-    """AUC at each held-out site of a logistic model of these covariates, learned on the people of the other sites."""
+    """AUC at each held-out site of a logistic model of these covariates, learned on the people of the other sites.
+
+    Somebody who was scanned at several sites does not train for any of them.
+    """
     once = people.drop_duplicates(["site", "subject"]).dropna(subset=list(names))
+    sites, who = once["site"].to_numpy(), pd.factorize(once["subject"])[0]
     aucs = {}
-    for site in once["site"].unique():
-        train, test = (once.iloc[rows] for rows in hold_out(once["site"].to_numpy(), [site]))
+    for site in pd.unique(sites):
+        train, test = (once.iloc[rows] for rows in hold_out(sites, [site], who))
         if train["label"].nunique() < 2 or test["label"].nunique() < 2:
             continue
         scaler = StandardScaler().fit(train[list(names)].to_numpy(dtype=float))

@@ -94,7 +94,10 @@ class AdaptationDisplay(NotebookDisplay):
         narrowest = NARROWEST / 100 * np.nanmax(strict) if of_number else NARROWEST
         reach = max(narrowest, 1.1 * np.nanmax(np.abs([gain, low, high])))
         ax.set_xlim(-reach, reach)
-        names = [f"{taken(row.adaptation, self.target)} ({counted(row.n_sites, 'site', 'sites')})" for row in rows.itertuples()]
+        names = [
+            f"{taken(row.adaptation, self.target)} ({counted(row.n_sites, 'site', 'sites')})"
+            for row in rows.itertuples()
+        ]
         ax.set_yticks(at, names, fontsize=8.5)
         form = ".3g" if of_number else ".1f"
         for y, before, after in zip(at, strict, found, strict=True):
