@@ -168,7 +168,8 @@ def _sentence_on_number(rows: pd.DataFrame, target: Target) -> str:
     """What people of known value bring: the errors of the others, and whether that is beyond chance."""
     mended = rows[rows["adaptation"] != STRICT]
     parts = [
-        f"from {row.strict_mae:.3g} to {row.mae:.3g} with {taken(row.adaptation, target)} ({counted(row.n_sites, 'site', 'sites')})"
+        f"from {row.strict_mae:.3g} to {row.mae:.3g} with {taken(row.adaptation, target)} "
+        f"({counted(row.n_sites, 'site', 'sites')})"
         for row in mended.itertuples()
     ]
     sure = [taken(name, target) for name in mended[mended["gain_high"] < 0]["adaptation"]]
