@@ -83,7 +83,7 @@ class Study(BaseModel):
     exclude: str | list[str] | None = None
     max_fd: Annotated[float, Field(gt=0)] | None = None
     covariates: list[str] | dict[str, Literal["number", "category"]] | None = None
-    target: str | dict[str, str] | None = None
+    target: str | dict[str, str | list[str]] | None = None
     blocks: dict[str, dict[str, Any]] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     methods: Annotated[list[str], Field(min_length=1)] | None = None

@@ -37,6 +37,7 @@ def of_a_number(cohort: Cohort) -> Iterator[Finding]:
     values = pd.Series(cohort.target.forward(table["label"].to_numpy(dtype=float)), table.index)
     name, site = cohort.target.name, table["site"].astype(str)
     yield from _definition(name, values, site)
+    yield from _constant(name, table["label"], site)
     yield from _between(name, values, site)
     yield from _outliers(name, values, site, table)
     yield from _ends(name, table["label"], site)
@@ -65,6 +66,15 @@ def _definition(name: str, values: pd.Series, site: pd.Series) -> Iterator[Findi
             yield Finding("warning", "other-definition", f"{what}: {seen}", advice, one)
 
 
+def _constant(name: str, label: pd.Series, site: pd.Series) -> Iterator[Finding]:
+    """Sites where everybody has the same value."""
+    for one, here in label.groupby(site):
+        if len(here) >= LEAST and here.nunique() == 1:
+            message = f"{name} is {here.iloc[0]:g} for all {len(here)} people"
+            advice = "see whether it was measured there or filled in; nobody can be ordered at this site"
+            yield Finding("warning", "constant-target", message, advice, str(one))
+
+
 def _between(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]:
     within = float(np.square(values - values.groupby(site).transform("mean")).sum())
     total = float(np.square(values - values.mean()).sum())
@@ -76,10 +86,11 @@ def _between(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]
 
 
 def _outliers(name: str, values: pd.Series, site: pd.Series, table: pd.DataFrame) -> Iterator[Finding]:
+    """People far from the median of their site, by the spread of all sites, or of their own where it is larger."""
     centred = values - values.groupby(site).transform("median")
-    spread = _spread(centred)
+    spread = np.maximum(centred.groupby(site).transform(_spread), _spread(centred))
     far = centred.abs() > OUTLYING * spread
-    if spread > 0 and far.any():
+    if _spread(centred) > 0 and far.any():
         who = listed(f"{row.subject} ({row.label:g})" for row in table[far].itertuples())
         message = f"{name} lies more than {OUTLYING:g} spreads from the median of the site: {who}"
         yield Finding("warning", "target-outlier", message, "see whether these are errors of typing or of units")
