@@ -13,7 +13,7 @@ from brainroam.data.atlas import Atlas, columns_of_table, load_atlas
 from brainroam.data.atlas.anatomy import LOBES, lobes_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.evaluation.run_records import kept_explanation
+from brainroam.evaluation.run_records import explanation_to_keep
 from brainroam.methods.core import Core
 from brainroam.methods.explanation import Explanation, describe_edges, leading_axes
 from brainroam.methods.registry import method_info
@@ -163,14 +163,14 @@ def test_what_a_run_keeps_is_plain_the_same_again_and_depends_on_nobody_beside(s
     training, people = split
     info = method_info(name)
     make = partial(Core, **SMALL) if name == "core" else partial(info.make, **({"epochs": 2} if name == "gcn" else {}))
-    kept = [kept_explanation(make().fit(training, seed=3), training, people) for _ in range(2)]
+    kept = [explanation_to_keep(make().fit(training, seed=3), training, people) for _ in range(2)]
     assert json.dumps(kept[0], allow_nan=False) == json.dumps(kept[1], allow_nan=False)
     if name == "majority":
         assert kept[0] is None
         return
     fitted = make().fit(training, seed=3)
     table = people.table.assign(label=1 - people.labels)
-    alone = kept_explanation(fitted, training, Cohort(people.series, table).subset([5]))
+    alone = explanation_to_keep(fitted, training, Cohort(people.series, table).subset([5]))
     np.testing.assert_allclose(alone["embedding"][0], kept[0]["embedding"][5], rtol=1e-3, atol=1e-5)
     assert ("edges" in kept[0]) == (name == "core")
     if name == "core":

@@ -12,7 +12,7 @@ from types import ModuleType
 from brainroam.audit.candidates import Procedure, candidates_of
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
-from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, shuffled, site_decodability
+from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, permutation_checks, site_decodability
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.checks import Audit, Check
@@ -92,7 +92,7 @@ def audit(
                 checks.append(found)
                 advance.now(f"{item.name}: {found.name}")
             advance(f"{item.name}: leaks")
-            checks += shuffled(item, cohort, processes, permutations, seed, advance)
+            checks += permutation_checks(item, cohort, processes, permutations, seed, advance)
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
 
 

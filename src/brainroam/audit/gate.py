@@ -41,12 +41,12 @@ def _searching_for_leaks(evaluate: Callable[Given, Results]) -> Callable[Given, 
     @wraps(evaluate)
     def searched(*args: Given.args, **kwargs: Given.kwargs) -> Results:
         arguments = signature(evaluate).bind(*args, **kwargs).arguments
-        candidates = list(foreign(arguments["methods"], arguments.get("parameters") or {}))
+        candidates = list(foreign_methods(arguments["methods"], arguments.get("parameters") or {}))
         if not candidates:
             return evaluate(*args, **kwargs)
-        search(arguments["cohort"], candidates, arguments.get("out"))
+        search_leaks(arguments["cohort"], candidates, arguments.get("out"))
         results = evaluate(*args, **kwargs)
-        look_back(results, arguments["cohort"], candidates)
+        check_finished_runs(results, arguments["cohort"], candidates)
         return results
 
     return searched
@@ -55,10 +55,10 @@ def _searching_for_leaks(evaluate: Callable[Given, Results]) -> Callable[Given, 
 evaluate = _searching_for_leaks(runner.evaluate)
 
 
-def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandidate]:
+def foreign_methods(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandidate]:
     """Those of the methods that did not come with brainroam.
 
-    >>> list(foreign(["fc-ridge", "core[budget=20]"], {}))
+    >>> list(foreign_methods(["fc-ridge", "core[budget=20]"], {}))
     []
     """
     for info, own in resolve(methods):
@@ -66,11 +66,11 @@ def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandi
             yield MethodCandidate(info, {**parameters, **own})
 
 
-def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
+def search_leaks(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
     """Print what the leak checks say of each, unless they have said it in this study before."""
     file = None if out is None else Path(out) / KEPT
     audits = _audits if file is None else _read(file)
-    new = {key: item for item in candidates if (key := _key(item, cohort)) not in audits}
+    new = {key: item for item in candidates if (key := _audit_key(item, cohort)) not in audits}
     if not new:
         return
     with FreshProcesses() as processes:
@@ -83,7 +83,7 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
     _write(file, audits)
 
 
-def look_back(results: Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
+def check_finished_runs(results: Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
     """Say what the scores of finished runs show of a leak, and keep it with the verdict of the search."""
     file = None if results.path is None else results.path / KEPT
     audits = _audits if file is None else _read(file)
@@ -95,20 +95,20 @@ def look_back(results: Results, cohort: Cohort, candidates: Sequence[MethodCandi
             if spec.method == item.name and COMPANY in outcome["notes"]:
                 names, evidence = [*names, "single-subject"], [*evidence, f"single-subject (at {spec.fold}: {COMPANY})"]
                 break
-        kept = audits.get(_key(item, cohort))
+        kept = audits.get(_audit_key(item, cohort))
         if not names or kept is None:
             continue
         words = f"the scores of its runs fail {counted(len(names), 'check', 'checks')}: {listed(evidence)}"
         if words in kept["verdict"]:
             continue
-        audits[_key(item, cohort)] = {**kept, "verdict": f"{kept['verdict']}; {words}", "suspicious": True}
+        audits[_audit_key(item, cohort)] = {**kept, "verdict": f"{kept['verdict']}; {words}", "suspicious": True}
         print(f"audit of {item.name}: {words}", file=sys.stderr)
         if not kept["leak"]:
             warnings.warn(f"the scores of {item.name} are suspicious: {', '.join(names)} failed", stacklevel=4)
     _write(file, audits)
 
 
-def _key(item: MethodCandidate, cohort: Cohort) -> str:
+def _audit_key(item: MethodCandidate, cohort: Cohort) -> str:
     return f"{item.name} {code_version(item.info)} {cohort.manifest_hash}"
 
 
@@ -119,7 +119,7 @@ def _warn(name: str, failed: Sequence[str]) -> None:
 @one_thread()
 def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -> tuple[str, list[str]]:
     """In words, and which checks failed; by few people, or by everybody where a method needs more."""
-    some, checks, problem = few(cohort), None, ""
+    some, checks, problem = few_people(cohort), None, ""
     for people in [some] if len(some) == len(cohort) or cohort.on_disk else [some, cohort]:
         try:
             checks = list(leak_checks(item, people, processes))
@@ -135,11 +135,11 @@ def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -
     return f"no leak found by {len(checks)} checks with {len(people)} people; brainroam audit does more", []
 
 
-def few(cohort: Cohort) -> Cohort:
+def few_people(cohort: Cohort) -> Cohort:
     """A few people of both classes of a few sites; everybody where that would be too few to hold out a site.
 
     >>> from brainroam.data.synthetic import make_cohort
-    >>> few(make_cohort(n_sites=6, n_per_site=30, n_rois=8))
+    >>> few_people(make_cohort(n_sites=6, n_per_site=30, n_rois=8))
     Cohort(80 people, 4 sites, 40 with the condition, 8 regions of 'custom')
     """
     sites = usable_sites(cohort)[:MOST_SITES]

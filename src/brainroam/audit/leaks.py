@@ -39,11 +39,11 @@ from scipy.stats import t as student
 from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
 from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import (
-    corrupted,
-    nudged,
     of_other_lengths,
-    renamed,
+    with_corrupted_data,
     with_flipped_labels,
+    with_new_names,
+    with_small_noise,
     with_swapped_classes,
     without_regions,
 )
@@ -100,7 +100,7 @@ class _Leaks:
         yield self._reproducible(first, again)
         yield self._single_subject(same, groups, alone)
         yield self._names(first)
-        base = first if self.by_name else self.renamed
+        base = first if self.by_name else self.under_new_names
         yield self._test_labels(base)
         yield self._training_labels()
         yield from self._corruption(base)
@@ -111,13 +111,13 @@ class _Leaks:
         yield self._memory(base)
         yield from self._inner_folds()
 
-    def _once(self, change: Callable[[Cohort], Cohort], group: np.ndarray) -> Outcome:
+    def _run_once(self, change: Callable[[Cohort], Cohort], group: np.ndarray) -> Outcome:
         """One run in a fresh process; under new names, unless the method cannot do without the old ones."""
         return self.run(in_turn, change(self._rename()), [(self.train, [group])], self.seed)[0]
 
     def _rename(self) -> Cohort:
         self.draw += 1
-        return self.cohort if self.by_name else renamed(self.cohort, self.seed, self.draw)
+        return self.cohort if self.by_name else with_new_names(self.cohort, self.seed, self.draw)
 
     def _reproducible(self, first: Outcome, again: Outcome) -> Check:
         moved = gap(again.scores[0], first.scores[0])
@@ -142,19 +142,19 @@ class _Leaks:
     def _names(self, first: Outcome) -> Check:
         text = "gave everybody another id and every site another name: "
         try:
-            self.renamed = self._once(lambda cohort: cohort, self.test)
+            self.under_new_names = self._run_once(lambda cohort: cohort, self.test)
         except Exception as error:
             self.by_name = True
             text += (
                 f"nothing can be scored any more ({type(error).__name__}: {error}); people are looked up by their ids"
             )
             return Check("names", self.method, False, float("inf"), ROUNDING, text)
-        moved = gap(self.renamed.scores[0], first.scores[0])
+        moved = gap(self.under_new_names.scores[0], first.scores[0])
         text += "no score changed" if moved <= ROUNDING else f"{_share(moved)}; scores are read from names"
         return Check("names", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 
     def _test_labels(self, base: Outcome) -> Check:
-        turned = self._once(partial(with_flipped_labels, people=self.test[len(self.test) > 3 :]), self.test)
+        turned = self._run_once(partial(with_flipped_labels, people=self.test[len(self.test) > 3 :]), self.test)
         moved = gap(turned.scores[0], base.scores[0])
         same = moved == 0 and turned.state == base.state
         text = f"turned round the labels of the {self.people}, but for one, so that the share of cases changes too: "
@@ -219,7 +219,7 @@ class _Leaks:
         scores, moved, changed = base.scores[0], 0.0, set[str]()
         spoilt = np.empty(scores.shape)
         for k in (0, 1):
-            outcome = self._once(partial(corrupted, people=self.test[k::2], seed=self.seed), self.test)
+            outcome = self._run_once(partial(with_corrupted_data, people=self.test[k::2], seed=self.seed), self.test)
             moved = max(moved, gap(outcome.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
             changed |= _changed_arrays(outcome, base)
             spoilt[k::2] = outcome.scores[0][k::2]
@@ -245,7 +245,7 @@ class _Leaks:
 
     def _check_nudge(self, base: Outcome) -> Check:
         before = base.scores[0]
-        after = self._once(partial(nudged, people=self.test, seed=self.seed), self.test).scores[0]
+        after = self._run_once(partial(with_small_noise, people=self.test, seed=self.seed), self.test).scores[0]
         moved = np.abs(after - before).reshape(len(before), -1).max(axis=1) / max(float(np.ptp(before)), TINY)
         usual = float(np.quantile(moved, 1 - FEW))
         text = f"moved what was measured of the {self.people} by a thousandth of its spread: "
@@ -262,7 +262,7 @@ class _Leaks:
         """Change one half, and score the other half only: whoever cannot read the changed people need not."""
         text = f"changed {what} one half of the {self.people} were scanned: "
         try:
-            outcome = self._once(change, self.test[1::2])
+            outcome = self._run_once(change, self.test[1::2])
         except Exception as error:
             text += f"the procedure stops ({type(error).__name__}: {str(error)[:100]}), so this was not checked"
             return Check(name, self.method, None, None, ROUNDING, text)

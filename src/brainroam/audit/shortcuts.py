@@ -74,12 +74,12 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, label, site):
         features = EdgeFeatures("pearson")
         trained, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
-        scores["before"].append(_is_recognised(trained, new, site[train], site[test]))
+        scores["before"].append(_recognises_site(trained, new, site[train], site[test]))
         frozen = SiteDeconfounder().fit(trained, covariates=covariates.iloc[train], site=site[train])
         trained, new = (
             frozen.frozen_residuals(edges, covariates.iloc[people]) for edges, people in ((trained, train), (new, test))
         )
-        scores["after"].append(_is_recognised(trained, new, site[train], site[test]))
+        scores["after"].append(_recognises_site(trained, new, site[train], site[test]))
     before, after = (float(np.mean(np.concatenate(scores[when]))) for when in ("before", "after"))
     chance = float(np.mean([np.mean(site == name) for name in site]))
     limit = chance + 2 * (chance * (1 - chance) / len(cohort)) ** 0.5
@@ -104,16 +104,16 @@ def confounds_only(cohort: Cohort) -> Check:
     words = listed([CONFOUNDS[name] for name in names])
     if cohort.target.is_number:
         number = numbers.verdict(numbers.average_seeds(results.scores))
-        return _confounds(f"{words} alone: correlation", number.r, 0.0, number.low, number.high, number.reason)
+        return _judge_confounds(f"{words} alone: correlation", number.r, 0.0, number.low, number.high, number.reason)
     if cohort.target.is_classes:
         macro, _ = classes.summary(classes.average_seeds(results.scores, cohort.target), cohort.target)
-        return _confounds(f"{words} alone: macro AUC", macro.mean, 0.5, macro.low, macro.high, macro.reason)
+        return _judge_confounds(f"{words} alone: macro AUC", macro.mean, 0.5, macro.low, macro.high, macro.reason)
     row = summarise(results.scores, results.predictions).iloc[0]
     limits = float(row["auc_low"]), float(row["auc_high"])
-    return _confounds(f"{words} alone: AUC", float(row["auc"]), 0.5, *limits, row["reason"])
+    return _judge_confounds(f"{words} alone: AUC", float(row["auc"]), 0.5, *limits, row["reason"])
 
 
-def _confounds(measured: str, value: float, chance: float, low: float, high: float, reason: str) -> Check:
+def _judge_confounds(measured: str, value: float, chance: float, low: float, high: float, reason: str) -> Check:
     predict = low > chance
     text = f"{measured} {value:.3f} at held-out sites "
     if np.isnan(low):
@@ -124,7 +124,7 @@ def _confounds(measured: str, value: float, chance: float, low: float, high: flo
     return Check("confounds-only", "", None if predict else True, value, chance, text)
 
 
-def _is_recognised(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def _recognises_site(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Whether the site of each test person is told right by a ridge classifier."""
     mean = train.mean(axis=0)
     rotated, axes = principal_axes(train - mean)
@@ -218,7 +218,7 @@ def shuffle_checks(
     yield Check("better-than-chance", name, True if p <= NOTABLE else None, p, NOTABLE, text)
 
 
-def shuffled(
+def permutation_checks(
     item: Candidate,
     cohort: Cohort,
     processes: FreshProcesses,

@@ -112,7 +112,7 @@ def bids_app(
     parcellation, settings = load_parcellation(atlas, names), Settings()
     runs = find_runs(bids_dir, filters.get("task", [None])[0], filters.get("space", [None])[0])
     runs = [run for run in runs if _passes(run, filters)]
-    wanted = _labelled(runs, participant_label)
+    wanted = _with_labels(runs, participant_label)
     finished = {
         run for run in runs if record_of(run, out_dir, parcellation.name, asked_for(run, parcellation, settings))
     }
@@ -161,7 +161,7 @@ def _passes(run: "BoldRun", filters: dict[str, list[str]]) -> bool:
     return all(parts.get(entity, "") in values for entity, values in filters.items())
 
 
-def _labelled(runs: "list[BoldRun]", labels: Sequence[str] | None) -> "list[BoldRun]":
+def _with_labels(runs: "list[BoldRun]", labels: Sequence[str] | None) -> "list[BoldRun]":
     if not labels:
         return runs
     asked = {f"sub-{label.removeprefix('sub-')}" for label in labels}

@@ -234,10 +234,10 @@ def export(
     cohort = source.load(require_label=False)
     from brainroam.cli.show import show_excluded
     from brainroam.report import relmats
-    from brainroam.report.relmats import deconfounded as residuals_of
+    from brainroam.report.relmats import deconfounded_edges
 
     show_excluded(cohort.excluded)
-    residuals = residuals_of(cohort, kind, sites) if deconfounded else None
+    residuals = deconfounded_edges(cohort, kind, sites) if deconfounded else None
     if table:
         typer.echo(f"edges of {len(cohort)} people: {relmats.write_edge_table(cohort, out, kind, residuals)}")
     else:

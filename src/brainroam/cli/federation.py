@@ -14,9 +14,9 @@ PANEL = "What leaves the hospital"
 
 def _show(path: Path | None) -> None:
     if path is not None:
-        from brainroam.execution.federation.show import described
+        from brainroam.execution.federation.show import describe_file
 
-        for line in described(path):
+        for line in describe_file(path):
             typer.echo(line)
         raise typer.Exit
 

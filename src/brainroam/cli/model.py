@@ -86,7 +86,7 @@ def fit(
     start = perf_counter()
     if isinstance(cohort, StoredCohort):
         write_edges(cohort, info.make(**info.settings(fixed)).edge_kinds, jobs or 1, progress=not quiet())
-    _fitted(selected, cohort, seed)
+    _fit_with_context(selected, cohort, seed)
     path = save_method(out, selected, cohort, seed)
     for note in selected.notes_:
         typer.echo(f"note: {note}")
@@ -322,7 +322,12 @@ def foretell(
     show_excluded(cohort.excluded)
     if labels:
         typer.echo(f"{counted(labels, 'label', 'labels')} in {source.data} ignored")
-    for line in (*forecast.sentences(), *record_forecast(book, forecast)):
+    try:
+        told = record_forecast(book, forecast)
+    except BaseException:
+        out.unlink()  # its hash was not told to anybody; the same command can be typed again
+        raise
+    for line in (*forecast.sentences(), *told):
         typer.echo(line)
     typer.echo(f"{out}: SHA-256 {forecast.hash}")
     typer.echo(f"Commit or send this hash before labels are opened; then: brainroam reveal {out} LABELS")
@@ -411,7 +416,7 @@ def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None
         )
 
 
-def _fitted(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
+def _fit_with_context(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
     """Kinds and sizes of settings are checked before; that some do not go together, only the method finds out."""
     try:
         return selected.fit(cohort, seed)

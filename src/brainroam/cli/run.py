@@ -29,7 +29,7 @@ from brainroam.cli.source import (
     work_beside,
     workers_of,
 )
-from brainroam.cli.study import asked_of, fitting_methods, repeats_of
+from brainroam.cli.study import default_methods, repeats_of, study_keywords
 from brainroam.data.study_file import read_study
 from brainroam.errors import UsageError, counted, unknown, visible
 from brainroam.methods.registry import split_names
@@ -92,7 +92,7 @@ def run(
 
     chosen = protocol_of(protocol or plan.protocol)
     check_names(wanted)  # a typo is answered before the data are read
-    n_repeats, asked = repeats_of(source, chosen, repeats), asked_of(source, options)
+    n_repeats, asked = repeats_of(source, chosen, repeats), study_keywords(source, options)
     engine = place.choose_engine(source.data, out / "runs")
     with Stages() as stages, workers_of(source, engine, asked["jobs"], wanted) as workers:
         with stages.stage("check") as done:
@@ -106,7 +106,7 @@ def run(
             raise typer.Exit(1)
         cohort = everybody.exclude_missing(plan.max_missing_rois)
         if methods is None:
-            wanted = fitting_methods(wanted, cohort, (chosen, folds, n_repeats), stages.say, study)
+            wanted = default_methods(wanted, cohort, (chosen, folds, n_repeats), stages.say, study)
         if cohort.blocks and "[" not in wanted[0]:
             parts = parts_of(wanted[0], list(cohort.blocks))
             wanted = [*wanted, *(name for name in parts if name not in wanted)]

@@ -94,7 +94,7 @@ class DataSource:
         target was named, it is that of the model.
         """
         from brainroam.data.readers.tables import is_table
-        from brainroam.data.target import Target, TargetRequest
+        from brainroam.data.target import ORDERED, Target, TargetRequest
         from brainroam.utils.model_files import load_model
 
         header, plan = load_model(model)[0], self.plan
@@ -103,7 +103,9 @@ class DataSource:
         trained = Target.of_description(header.get("target"))
         asked = TargetRequest(trained.name) if plan.target is None else TargetRequest.of(plan.target)
         if not asked.kind and not trained.is_two_classes and asked.column == trained.name:
-            as_trained = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
+            as_trained: dict[str, Any] = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
+            if trained.kind == ORDERED:
+                as_trained["order"] = list(trained.classes)
             plan = plan.model_copy(update={"target": as_trained})
         return replace(self, plan=plan)
 
@@ -262,7 +264,7 @@ def takes_data(
     """Give a command the argument DATA and the reading options; it gets them as its first argument, a `DataSource`."""
 
     def wrapper(data: str = default, **typed: Any) -> None:
-        reading, own = _taken(ReadingOptions, typed)
+        reading, own = _take_options(ReadingOptions, typed)
         command(source_of(str(data), _as_study_keys(reading)), **own)
 
     data = inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=argument)
@@ -280,7 +282,7 @@ def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[...
         def wrapper(source: Any, **typed: Any) -> None:
             taken = []
             for group in groups:
-                options, typed = _taken(group, typed)
+                options, typed = _take_options(group, typed)
                 taken.append(options)
             command(source, *taken, **typed)
 
@@ -291,7 +293,7 @@ def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[...
     return decorate
 
 
-def _taken(group: type, typed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _take_options(group: type, typed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The options of a group, and what else was typed."""
     names = {field.name for field in fields(group)}
     options = group(**{name: value for name, value in typed.items() if name in names})

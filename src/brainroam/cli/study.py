@@ -179,14 +179,14 @@ def judge(
         raise UsageError("--controls are taken from the site that is held out: leave one site out at a time")
     out = options.out or (Path(source.study.out) / "runs" if source.study else Path("runs"))
     engine = place.choose_engine(source.data, out)
-    asked = asked_of(source, options)
+    asked = study_keywords(source, options)
     with workers_of(source, engine, asked["jobs"], wanted) as workers:
         cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
         if few_controls is not None:
-            cohort.target.require_two_classes("a threshold that controls of a new site move (--controls)")
+            cohort.target.refuse_classes("a threshold that controls of a new site move (--controls)")
         if methods is None:
             say = partial(typer.echo, err=True)
-            wanted = fitting_methods(wanted, cohort, (protocol, n_folds, n_repeats), say, source.data)
+            wanted = default_methods(wanted, cohort, (protocol, n_folds, n_repeats), say, source.data)
         from brainroam.audit.gate import evaluate
         from brainroam.cli.show_study import show_adaptation, show_results
 
@@ -209,7 +209,7 @@ def judge(
         show_results(results, out, options.json)
 
 
-def fitting_methods(
+def default_methods(
     methods: Sequence[str],
     cohort: "Cohort",
     design: tuple[str, int, int],
@@ -218,10 +218,10 @@ def fitting_methods(
 ) -> list[str]:
     """Of methods that nobody typed: those that can be judged on these people; of the standard ones, those that do not
     take most of the time. Says which are left out, and why. The design is protocol, folds and repeats."""
-    from brainroam.evaluation.duration import without_dear
-    from brainroam.evaluation.run_records import those_fitting
+    from brainroam.evaluation.duration import without_expensive
+    from brainroam.evaluation.run_records import suitable_methods
 
-    fitting, reasons = those_fitting(methods, cohort)
+    fitting, reasons = suitable_methods(methods, cohort)
     if not fitting:
         raise UsageError(f"no method of {study} fits these people: {'; '.join(reasons)}")
     for reason in reasons:
@@ -229,13 +229,13 @@ def fitting_methods(
     if set(methods) == set(STANDARD_METHODS):
         protocol, n_folds, n_repeats = design
         n_runs = {"halves": 2 * n_repeats, "cv": n_folds * n_repeats}.get(protocol, len(cohort.sites))
-        fitting, reason = without_dear(fitting, cohort, n_runs)
+        fitting, reason = without_expensive(fitting, cohort, n_runs)
         if reason:
             say(reason)
     return fitting
 
 
-def asked_of(source: DataSource, options: StudyOptions) -> dict[str, Any]:
+def study_keywords(source: DataSource, options: StudyOptions) -> dict[str, Any]:
     """Keywords of `brainroam.evaluate`: what was typed, else what the study file says, else what holds without one."""
     return {
         "sites": split_words(options.held_out) or None,

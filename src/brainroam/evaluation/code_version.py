@@ -43,7 +43,7 @@ def code_version(info: MethodInfo) -> str:
     >>> ridge.startswith(f"{brainroam.__version__}+"), package_of(ridge) == package_of(core), ridge == core
     (True, True, False)
     """
-    shared, own = (_digest(imported(files)) for files in (USED_BY_EVERY_RUN, _defined_in(info)))
+    shared, own = (_digest(imported_files(files)) for files in (USED_BY_EVERY_RUN, _defined_in(info)))
     settings = repr((_as_text(_settings(info.make)), _as_text(info.grid), _as_text(info.fast), *_typed_source(info)))
     own = hashlib.sha256(f"{own} {settings}".encode()).hexdigest()
     return f"{brainroam.__version__}+{shared[:8]}/{own[:8]}"
@@ -58,10 +58,11 @@ def package_of(version: str) -> str:
     return version.partition("/")[0]
 
 
-def imported(files: Iterable[Path]) -> set[Path]:
+def imported_files(files: Iterable[Path]) -> set[Path]:
     """These files and what they import of `ROOMS`, directly or not.
 
-    >>> sorted(path.name for path in imported([PACKAGE / "core" / "connectivity.py"]) if path.parent.name == "core")
+    >>> files = imported_files([PACKAGE / "core" / "connectivity.py"])
+    >>> sorted(path.name for path in files if path.parent.name == "core")
     ['connectivity.py', 'tangent.py']
     """
     modules: set[Path] = set()

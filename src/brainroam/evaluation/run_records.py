@@ -184,10 +184,10 @@ def plain(content: Any) -> Any:
     raise UsageError(f"{content!r} is not a number, text, true, false, or a list of those")
 
 
-def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[str, Any] | None:
+def explanation_to_keep(model: Method, training: Cohort, held_out: Cohort) -> dict[str, Any] | None:
     """What to keep of a fitted model; None for one that has nothing to show."""
     kept: dict[str, Any] = {}
-    learned_from = model.representation(_few(training))
+    learned_from = model.representation(_people_for_axes(training))
     if learned_from is not None:
         there = (model.representation(people) for people in held_out.batches())
         kept["embedding"] = np.concatenate([leading_axes(learned_from, part) for part in there if part is not None])
@@ -196,28 +196,28 @@ def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[
     elif model.explains_people:
         explanation = model.explanation(held_out) or {}
         kept |= {name: part for name, part in explanation.items() if name != "edges"}
-    return rounded(kept) or None
+    return round_numbers(kept) or None
 
 
-def _few(training: Cohort) -> Cohort:
+def _people_for_axes(training: Cohort) -> Cohort:
     """Everybody, or of many some people evenly among all: the axes of a picture need no more."""
     if len(training) <= PEOPLE_FOR_AXES:
         return training
     return training.subset(np.linspace(0, len(training) - 1, PEOPLE_FOR_AXES).astype(int))
 
 
-def rounded(content: Any) -> Any:
+def round_numbers(content: Any) -> Any:
     """Numbers of nested dictionaries, lists and arrays at five significant digits.
 
-    >>> rounded({"gate": np.array([0.123456789, 1.0]), "edge": [12345678]})
+    >>> round_numbers({"gate": np.array([0.123456789, 1.0]), "edge": [12345678]})
     {'gate': [0.12346, 1.0], 'edge': [12345678]}
     """
     if isinstance(content, dict):
-        return {key: rounded(value) for key, value in content.items()}
+        return {key: round_numbers(value) for key, value in content.items()}
     if isinstance(content, np.ndarray):
-        return rounded(content.tolist())
+        return round_numbers(content.tolist())
     if isinstance(content, list):
-        return [rounded(value) for value in content]
+        return [round_numbers(value) for value in content]
     return float(f"{content:.{DIGITS}g}") if isinstance(content, float) else content
 
 
@@ -259,7 +259,7 @@ def make_tasks(
         raise unknown("tuning", tuning, TUNINGS)
     chosen = _configure(methods, protocol, parameters)
     for info, _ in chosen:
-        require_fitting(info, cohort)
+        require_suitable(info, cohort)
     _require_covariates(cohort, chosen, held_out)
     of_cohort = cohort.manifest_hash, table_hash(cohort), atlas_hash(cohort)
     versions = {info.name: code_version(info) for info, _ in chosen}
@@ -271,7 +271,7 @@ def make_tasks(
                 yield Task(RunSpec(*run, *of_cohort, versions[info.name]), info, fold)
 
 
-def require_fitting(info: MethodInfo, cohort: Cohort) -> None:
+def require_suitable(info: MethodInfo, cohort: Cohort) -> None:
     """Refuse a method that reads nothing of what was measured of these people, or does not learn their target."""
     info.require_target(cohort.target)
     measures = {block.measure for block in cohort.blocks.values()} or {cohort.measure}
@@ -279,20 +279,20 @@ def require_fitting(info: MethodInfo, cohort: Cohort) -> None:
         info.require_measure(sorted(measures)[0])
 
 
-def those_fitting(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], list[str]]:
+def suitable_methods(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], list[str]]:
     """The methods that fit these people and their target, and in words why others do not.
 
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
     >>> table = brainroam.Cohort([x[:1] for x in cohort.series], cohort.table, measure="table")
-    >>> those_fitting(["fc-ridge", "tangent-ridge"], table)
+    >>> suitable_methods(["fc-ridge", "tangent-ridge"], table)
     (['fc-ridge'], ['tangent-ridge reads series, but these people have a table of measures'])
     """
     fitting, reasons = [], []
     for name in methods:
         try:
             for info, _ in resolve(name):
-                require_fitting(info, cohort)
+                require_suitable(info, cohort)
             fitting.append(name)
         except UsageError as error:
             reasons.append(str(error))

@@ -23,10 +23,10 @@ from brainroam.data.target import Target
 from brainroam.errors import BrainroamError, UsageError, listed, unknown
 from brainroam.evaluation.duration import Pace
 from brainroam.evaluation.results import Results, results_of
-from brainroam.evaluation.run_records import RunSpec, Task, kept_explanation, make_tasks, plain
+from brainroam.evaluation.run_records import RunSpec, Task, explanation_to_keep, make_tasks, plain
 from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
 from brainroam.evaluation.splits import UNITS, folds, protocol_of
-from brainroam.evaluation.stats.classes import people_counted
+from brainroam.evaluation.stats.classes import counted_people
 from brainroam.evaluation.stats.classes import site_metrics as class_metrics
 from brainroam.evaluation.stats.metrics import (
     mean_over_sites,
@@ -126,7 +126,7 @@ def evaluate(
         )
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
-    held_out = _choose_folds(cohort, protocol, sites, n_splits, n_repeats)
+    held_out = _select_folds(cohort, protocol, sites, n_splits, n_repeats)
     tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
@@ -137,7 +137,7 @@ def evaluate(
             engines.open_engine(engine, jobs) as where,
             _share_edges(cohort, list(kinds), folder.path, jobs, where, progress),
             show_progress(len(todo), progress) as advance,
-            closing(engines.map(execute, todo, cohort, jobs, where, _naming(running, advance))) as outcomes,
+            closing(engines.map(execute, todo, cohort, jobs, where, _show_running(running, advance))) as outcomes,
         ):
             pace = Pace(todo, cohort, folder.runs.values()) if progress and todo else None
             if pace and (words := pace.before.text(len(todo), jobs)):
@@ -147,10 +147,10 @@ def evaluate(
                 if isinstance(outcome, engines.Failure):
                     outcome = {"status": "failed", **asdict(outcome)}
                 folder.keep(task.spec, outcome)
-                advance(_line(task.spec, outcome))
+                advance(_run_line(task.spec, outcome))
                 if pace and (words := pace.after(task.spec, outcome, jobs)):
                     advance.say(words)
-                advance.now(_now(running))
+                advance.now(_running_text(running))
         everything = complete_tables(folder.path)  # also what other commands have finished there meanwhile
         results = results_of(everything, [task.spec for task in tasks], partial, kept=out is not None)
         return replace(results, path=None if out is None else everything.path)
@@ -172,7 +172,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     elif cohort.target.is_classes:
         measure = _measure_classes
     measured = measure(model, training, held_out, score)
-    explanation = kept_explanation(model.model_, training, held_out.without_labels())
+    explanation = explanation_to_keep(model.model_, training, held_out.without_labels())
     scans = held_out.table.assign(**measured.columns)
     site = scans["site"].to_numpy(dtype=str)
 
@@ -201,7 +201,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             },
             "configuration": model.configuration_,
             **({"summary": task.info.summary} if task.info.estimator is not None else {}),  # no registry knows it
-            "notes": [*filter(None, [task.fold.note]), *model.notes_, *_company(model, held_out, score)],
+            "notes": [*filter(None, [task.fold.note]), *model.notes_, *_note_on_company(model, held_out, score)],
             **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),
             "date": date.today().isoformat(),
@@ -210,7 +210,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     )
 
 
-def _company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[str]:
+def _note_on_company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[str]:
     """A note where a method of somebody else scores the last half of the people, backwards, otherwise than before."""
     half = np.arange(len(held_out))[: len(held_out) // 2 : -1]
     if is_ours(model.info) or not len(half):
@@ -270,17 +270,17 @@ def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, sco
     return Measured(columns, metrics, facts)
 
 
-def _naming(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
+def _show_running(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
     """Show each run when it begins, among those that are running."""
 
     def begin(task: Task) -> None:
         running[task.spec.hash] = str(task.spec)
-        advance.now(_now(running))
+        advance.now(_running_text(running))
 
     return begin
 
 
-def _now(running: Mapping[str, str]) -> str:
+def _running_text(running: Mapping[str, str]) -> str:
     return f"now {listed(running.values(), 3)}" if running else ""
 
 
@@ -294,7 +294,7 @@ def _folder(out: str | Path | None, cohort: Cohort) -> Iterator[RunsFolder]:
         yield RunsFolder.of(scratch, cohort)
 
 
-def _choose_folds(
+def _select_folds(
     cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_splits: int, n_repeats: int
 ) -> list[Fold]:
     every = {fold.name: fold for fold in folds(cohort.table, protocol, n_splits, n_repeats)}
@@ -304,7 +304,7 @@ def _choose_folds(
     return [fold for name, fold in every.items() if sites is None or name in sites]
 
 
-def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
+def _run_line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"{spec}: failed, {outcome['error']}"
     target, sites = Target.of_description(outcome.get("target")), pd.DataFrame(metrics_by_site(spec, outcome).values())
@@ -312,7 +312,7 @@ def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if target.is_number:
         r = mean_over_sites(sites["r"], weights_of(n))
         return f"{spec}: {'too few people' if np.isnan(r) else f'r {r:.2f}'}, {outcome['seconds']:.1f} s"
-    cases = people_counted(sites, target) if target.is_classes else sites["n_cases"].to_numpy(dtype=float)
+    cases = counted_people(sites, target) if target.is_classes else sites["n_cases"].to_numpy(dtype=float)
     auc = mean_over_sites(sites["auc"], site_weights(cases, cases if target.is_classes else n - cases))
     return f"{spec}: {'one class only' if np.isnan(auc) else f'AUC {auc:.3f}'}, {outcome['seconds']:.1f} s"
 

@@ -333,11 +333,11 @@ def _work(shared: bytes, message: bytes) -> Any:
 
 def _unpack_and_run(shared: bytes, message: bytes) -> Any:
     function, task = pickle.loads(message)  # from the client that started the study, as all that Dask moves
-    return on_one_core(function, _open_shared(shared), task)
+    return on_one_core(function, _open_cohort(shared), task)
 
 
 @lru_cache(maxsize=1)
-def _open_shared(shared: bytes) -> Any:
+def _open_cohort(shared: bytes) -> Any:
     """What all tasks share, read once by each worker process."""
     content = pickle.loads(shared)  # as above
     return content.load() if isinstance(content, StoredPeople) else content

@@ -12,8 +12,8 @@ from brainroam.data.check.report import together
 from brainroam.data.people import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.stats.confounding import confounding_means
-from brainroam.evaluation.stats.metrics import JUDGED, named
-from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, ReportData
+from brainroam.evaluation.stats.metrics import JUDGED, may_be_named
+from brainroam.report.data import BETTER, CONFOUNDS, NO_DIFFERENCE_FOUND, PLAIN, ReportData
 from brainroam.report.tables import span
 
 MOST = 3
@@ -98,12 +98,12 @@ class Concern:
 def concerns(data: ReportData) -> list[Concern]:
     """All reasons for doubt, the gravest first."""
     every = chain(_from_audit(data), _from_check(data), _from_runs(data))
-    return sorted((replace(worry, text=_sentence(worry.text)) for worry in every), key=_gravity)
+    return sorted((replace(concern, text=_sentence(concern.text)) for concern in every), key=_severity)
 
 
-def _gravity(worry: Concern) -> tuple[int, int]:
+def _severity(concern: Concern) -> tuple[int, int]:
     """The place of a worry in `ORDER`, and within a group that of its own code."""
-    group, _, code = worry.code.partition("/")
+    group, _, code = concern.code.partition("/")
     return ORDER.index(group), ORDER.index(code) if code in ORDER else len(ORDER)
 
 
@@ -175,7 +175,7 @@ def _from_runs(data: ReportData) -> Iterator[Concern]:
     sites = data.site_aucs
     lost = sites[(sites["low"] <= 0.5) & (sites["high"] >= 0.5)]
     if len(lost) and len(sites) > 1:
-        large = sites[named(sites["n_cases"], sites["n"] - sites["n_cases"])]
+        large = sites[may_be_named(sites["n_cases"], sites["n"] - sites["n_cases"])]
         title = f"At {len(lost)} of {len(sites)} {data.unit}s guessing cannot be ruled out"
         text = f"most have fewer than {JUDGED} people of a class: read the mean over {data.unit}s"
         if len(large):
@@ -201,7 +201,7 @@ def _covariates_alone(data: ReportData) -> Iterator[Concern]:
     against = data.against(CONFOUNDS)
     if against in ("", BETTER):
         return
-    title = "Cannot be told from covariates alone" if against == UNTOLD else "Covariates alone are better"
+    title = "Cannot be told from covariates alone" if against == NO_DIFFERENCE_FOUND else "Covariates alone are better"
     yield Concern("confounds", title, f"{data.sentence_on(CONFOUNDS)}; confounds sees no brain", "controls")
 
 

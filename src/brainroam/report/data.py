@@ -38,7 +38,7 @@ PROTOCOLS = ("loso", "loio", "halves", "cv")
 OF_PERSON = ("score", "probability", "prevalence", "predicted")
 PLAIN = "fc-ridge"  # the reference a new method has to beat
 CONFOUNDS = "confounds"  # the control that reads covariates alone
-BETTER, WORSE, UNTOLD = "better", "worse", "cannot be told"
+BETTER, WORSE, NO_DIFFERENCE_FOUND = "better", "worse", "cannot be told"
 
 #: Anything a display can be made from.
 Source: TypeAlias = "str | Path | Sequence[str | Path] | Results | ReportData"
@@ -201,7 +201,7 @@ class ReportData:
             return ""
         row = rows.iloc[0]  # the other minus the method of the report
         if not row["p_holm"] < ALPHA:
-            return UNTOLD
+            return NO_DIFFERENCE_FOUND
         return BETTER if row["difference"] < 0 else WORSE
 
     def sentence_on(self, name: str) -> str:
@@ -368,7 +368,7 @@ def read_data(runs: Source, method: str | None = None, people: Cohort | None = N
     elif isinstance(runs, Results):
         results = runs
     else:
-        results = _loaded(runs, people)
+        results = _load(runs, people)
     protocols = set(results.scores["protocol"])
     if not protocols:
         raise RunsError(f"{runs} holds no finished runs yet; brainroam loso writes them")
@@ -379,7 +379,7 @@ def read_data(runs: Source, method: str | None = None, people: Cohort | None = N
     return ReportData(results, method or subject(names), protocol)
 
 
-def _loaded(runs: str | Path | Sequence[str | Path], people: Cohort | None) -> Results:
+def _load(runs: str | Path | Sequence[str | Path], people: Cohort | None) -> Results:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* runs are not finished")
         results = load_studies(runs, True, people)

@@ -15,9 +15,20 @@ from matplotlib.axes import Axes
 from brainroam import __version__
 from brainroam.errors import counted, listed
 from brainroam.evaluation.forecast import NAMES
-from brainroam.evaluation.ledger import ORDER, boldness, read_ledger, revealed, summarise
+from brainroam.evaluation.ledger import ORDER, boldness, read_ledger, revealed, summarise, waiting
 from brainroam.report import figures
-from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, Shown, axes_for, drawing, say_rows, shortened
+from brainroam.report.figures import (
+    BLUE,
+    GREY,
+    INK,
+    RULE,
+    VERMILION,
+    NotebookDisplay,
+    add_row_tips,
+    axes_for,
+    drawing,
+    shorten,
+)
 from brainroam.report.page import render
 from brainroam.report.tables import Column, fixed, interval, table
 from brainroam.utils.files import write_text
@@ -51,7 +62,7 @@ OPEN = (
 
 
 @dataclass
-class ForecastDisplay(Shown):
+class ForecastDisplay(NotebookDisplay):
     """Intervals of 80 and 95 % for the observed AUC of each site and, once revealed, the AUC itself.
 
     Parameters
@@ -103,16 +114,14 @@ class ForecastDisplay(Shown):
         ):
             if which.any():
                 ax.scatter(rows["observed"][which], at[which], s=34, color=colour, zorder=3, label=name)
-        ax.set_yticks(
-            at, [f"{shortened(str(row.site), 18)}, n = {row.n:.0f}" for row in rows.itertuples()], fontsize=8.5
-        )
+        ax.set_yticks(at, [f"{shorten(str(row.site), 18)}, n = {row.n:.0f}" for row in rows.itertuples()], fontsize=8.5)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
         ax.spines["bottom"].set_color(RULE)
         ax.set_ylim(-0.6, len(rows) - 0.4)
         ax.set_xlabel(LABELS.get(measure, measure))
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, frameon=False)
-        say_rows(ax, {float(y): _tip(row) for y, row in zip(at, rows.to_dict("records"), strict=True)})
+        add_row_tips(ax, {float(y): _tip(row) for y, row in zip(at, rows.to_dict("records"), strict=True)})
         return self
 
 
@@ -127,7 +136,7 @@ def write_ledger_page(ledger: Path) -> Path:
         day=lambda rows: rows["time"].str[:10], hash=lambda rows: rows["forecast"].str[:12]
     )
     rows = revealed(book)
-    order, waiting = rows[rows["measure"].isin(ORDER)], _waiting(book)
+    order, open_ones = rows[rows["measure"].isin(ORDER)], _by_forecast(waiting(book))
     by_kind = order.groupby(["target", "measure"], sort=False)
     drawings = [
         drawing(f"forecasts-{k}", _caption(str(target), str(measure)), ForecastDisplay(here), narrow=3.4)
@@ -139,7 +148,7 @@ def write_ledger_page(ledger: Path) -> Path:
         [table(pd.DataFrame(parts), COLUMNS, "measures", "How often the observed value lay inside")] if parts else []
     )
     tables += [table(_shown(order), REVEALED, "revealed", "Every forecast that was revealed")] if parts else []
-    tables += [table(waiting, OPEN, "waiting", "Forecasts that were not revealed")] if len(waiting) else []
+    tables += [table(open_ones, OPEN, "waiting", "Forecasts that were not revealed")] if len(open_ones) else []
     page = render(
         "ledger.html",
         lines=list(summarise(book)),
@@ -162,10 +171,8 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(held=held, name=rows["measure"].map(NAMES))
 
 
-def _waiting(book: pd.DataFrame) -> pd.DataFrame:
-    """Forecasts that were made and not revealed, one row each."""
-    done = book.loc[book["event"] == "revealed", "forecast"]
-    rows = book[~book["forecast"].isin(done) & book["measure"].isin(ORDER)]
+def _by_forecast(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each forecast, with its sites."""
     facts = {name: (name, "first") for name in ("day", "hash", "method", "target")}
     return rows.groupby("forecast", sort=False).agg(**facts, sites=("site", listed), n=("n", "sum")).reset_index()
 

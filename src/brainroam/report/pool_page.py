@@ -12,9 +12,9 @@ from brainroam.data.target import CLASSES, Target
 from brainroam.errors import SummaryError
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.added import LeftOut, say_points_added
 from brainroam.evaluation.stats.metrics import RULE, over_sites, site_weights
 from brainroam.evaluation.stats.paired import compare_pairs
+from brainroam.evaluation.stats.target_comparison import LeftOut, describe_points_added
 from brainroam.evaluation.stats.verdict import Verdict, site_intervals, verdict
 from brainroam.evaluation.tables import read_table
 from brainroam.execution.federation.pool import WITHOUT
@@ -34,7 +34,7 @@ PLAIN = (
 )
 
 
-def what_blocks_add(scores: pd.DataFrame) -> list[str]:
+def describe_blocks_added(scores: pd.DataFrame) -> list[str]:
     """What each block adds to the others, which keep the weights that they have in the sum; nothing of one block."""
     without = _without(scores)
     blocks = [name.removeprefix(WITHOUT) for name in without]
@@ -48,9 +48,9 @@ def what_blocks_add(scores: pd.DataFrame) -> list[str]:
     values = scores[["r" if is_number else "auc", *without]].set_axis(["pooled core", *without], axis=1)
     pairs = [(part.whole, part.without) for part in parts]
     if is_number:
-        rows, say = numbers.compare_orders(values, scores["n"], pairs), numbers.say_added
+        rows, say = numbers.compare_orders(values, scores["n"], pairs), numbers.describe_block_order
     else:
-        rows, say = compare_pairs(values, _weights(scores), pairs), say_points_added
+        rows, say = compare_pairs(values, _weights(scores), pairs), describe_points_added
     return [say(row, part, "site") for row, part in zip(rows.itertuples(), parts, strict=True)]
 
 
@@ -64,7 +64,7 @@ def _weights(scores: pd.DataFrame) -> pd.Series:
     if "n_cases" in scores:
         cases = scores["n_cases"].to_numpy()
         return pd.Series(site_weights(cases, scores["n"].to_numpy() - cases))
-    m = classes.people_counted(scores, _target(scores))
+    m = classes.counted_people(scores, _target(scores))
     return pd.Series(site_weights(m, m))
 
 
@@ -87,7 +87,7 @@ def write_pool_page(folder: Path, out: Path | None = None) -> list[str]:
     content = (
         _of_number(scores) if "r" in scores else _of_classes(scores) if "n_cases" not in scores else _of_two(scores)
     )
-    lines = [*content.lines, *what_blocks_add(scores)]
+    lines = [*content.lines, *describe_blocks_added(scores)]
     write_text(folder / "next_site.json", json.dumps(plain(vars(content.verdict)), indent=1) + "\n")
     page = render(
         "pool.html",
@@ -131,7 +131,7 @@ def _of_classes(scores: pd.DataFrame) -> Content:
     judged, _ = classes.summary(
         scores.assign(**dict.fromkeys(("acc", "balanced_acc", "brier", "log_loss"), np.nan)), target
     )
-    auc, m = scores["auc"].to_numpy(), classes.people_counted(scores, target)
+    auc, m = scores["auc"].to_numpy(), classes.counted_people(scores, target)
     low, high = site_intervals(auc, m, m)
     untold = ["method", "protocol", "auc_variance", "class_variance", *_without(scores)]
     sites = scores.drop(columns=untold).assign(low=low, high=high)

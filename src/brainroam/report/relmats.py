@@ -140,14 +140,14 @@ def _label(name: str) -> str:
     return kept if kept and name.isascii() else kept + hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
-def deconfounded(cohort: Cohort, kind: str = "pearson", held_out: Sequence[str] = ()) -> Residuals:
+def deconfounded_edges(cohort: Cohort, kind: str = "pearson", held_out: Sequence[str] = ()) -> Residuals:
     """Edges without the effects of site and covariates.
 
     People of the training sites get the residuals of their own site's regression. People of the ``held_out`` sites
     take no part in any of it: theirs are of the frozen average of the training sites, as at a site never seen.
 
     >>> import brainroam
-    >>> found = deconfounded(brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=8), held_out=["S03"])
+    >>> found = deconfounded_edges(brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=8), held_out=["S03"])
     >>> found.values.shape, found.by.tolist().count("frozen")
     ((30, 28), 10)
     """

@@ -5,6 +5,7 @@ was called what by site, AUC by site.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,9 @@ from brainroam.evaluation.stats import classes, numbers
 from brainroam.evaluation.stats.families import subject
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.data import ReportData
-from brainroam.report.figures import GREY, canvas, draw_forest, inline, shortened, write
+from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
 from brainroam.report.page import Drawing, render
+from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section, check_section
 from brainroam.report.sections.next_site import plan_section
 from brainroam.report.tables import Column, fixed, number, table
@@ -67,7 +69,9 @@ def write_target_page(
     else:
         sites, drawings, tables = _class_content(results, chosen, comparison)
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
-    beside = [audit_section(data)] if data.audit is not None or data.method_audits else []
+    adaptation = adaptation_section(data)
+    beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
+    beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
     page = render(
@@ -77,6 +81,7 @@ def write_target_page(
             *comparison.caveats,
             *(f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()),
             *comparison.sentences,
+            *([f"{chosen}: {adaptation.gist}"] if adaptation.gist else []),
         ],
         figure=Markup("").join(inline(drawing) for drawing in drawings),
         n_sites=len(sites),
@@ -88,7 +93,7 @@ def write_target_page(
         **tables,
     )
     if figures is not None:
-        for drawing in drawings:
+        for drawing in [*drawings, *adaptation.drawings]:
             write(drawing, figures)
     return write_text(out, page + "\n")
 
@@ -210,7 +215,7 @@ def _draw_confusion(called: pd.DataFrame, target: Target) -> Figure:
     columns = min(len(parts), 4)
     rows = -(-len(parts) // columns)
     figure = Figure((2.2 * columns, 2.3 * rows), layout="constrained")
-    short = [shortened(name, 9) for name in names]
+    short = [shorten(name, 9) for name in names]
     for place, (title, part) in enumerate(parts):
         counts = part.groupby("label")[names].sum().reindex(names, fill_value=0).to_numpy(dtype=float)
         total = counts.sum(axis=1, keepdims=True)
@@ -223,12 +228,12 @@ def _draw_confusion(called: pd.DataFrame, target: Target) -> Figure:
                 ax.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8, color=dark)
         ax.set_xticks(range(len(names)), short, rotation=45, ha="right", fontsize=7)
         ax.set_yticks(range(len(names)), short, fontsize=7)
-        ax.set_title(shortened(title, 18), fontsize=8)
+        ax.set_title(shorten(title, 18), fontsize=8)
     return figure
 
 
 def _draw_sites(sites: pd.DataFrame, target: Target) -> Figure:
-    measured = sites[(classes.people_counted(sites, target) > 0) & sites["auc"].notna()]
-    m, auc = classes.people_counted(measured, target), measured["auc"].to_numpy(dtype=float)
+    measured = sites[(classes.counted_people(sites, target) > 0) & sites["auc"].notna()]
+    m, auc = classes.counted_people(measured, target), measured["auc"].to_numpy(dtype=float)
     ends = site_intervals(auc, m, m) if len(measured) else (auc, auc)
     return draw_forest(measured["site"].tolist(), auc, ends, m, 0.5, "AUC, mean over classes")

@@ -67,11 +67,11 @@ class Scale:
         """Mean over sites, as a figure."""
         return float(self.figure(mean_over_sites(self.averaged(np.asarray(values, dtype=float)), weights)))
 
-    def said(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """As it is written: 76.3 of an AUC, .56 of a correlation."""
         return two_digits(value) if self.name == "r" else f"{100 * value:.1f}"
 
-    def gained(self, gain: tuple[float, float, float]) -> str:
+    def format_gain(self, gain: tuple[float, float, float]) -> str:
         """A difference with its interval, as it is written."""
         if self.name == "r":
             middle, low, high = gain

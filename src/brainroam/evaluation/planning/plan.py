@@ -252,12 +252,12 @@ def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int, meas
         which = "these data cannot tell which helps more"
     return [
         f"{method}, trained on {now - 1} of these {now} sites ({people:.0f} people each, on average), reaches a "
-        f"{scale.words} of {scale.said(measured)} at the site left out ({measure.rule}).",
-        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {scale.said(after)} at "
-        f"a new one (95 % interval {scale.said(low)} to {scale.said(high)}): {scale.gained(gain)} more than a model of "
-        f"the {now}.",
+        f"{scale.words} of {scale.format(measured)} at the site left out ({measure.rule}).",
+        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {scale.format(after)} "
+        f"at a new one (95 % interval {scale.format(low)} to {scale.format(high)}): {scale.format_gain(gain)} more "
+        f"than a model of the {now}.",
         f"The same {more * people:.0f} people, scanned at the present {now} sites ({fuller:.0f} at each), would bring "
-        f"{scale.gained(people_gain)}. New sites minus more people: {scale.gained(apart)}; {which}.",
+        f"{scale.format_gain(people_gain)}. New sites minus more people: {scale.format_gain(apart)}; {which}.",
     ]
 
 

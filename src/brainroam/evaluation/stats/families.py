@@ -127,7 +127,7 @@ def compared(names: Sequence[str], reference: str) -> list[str]:
     >>> compared(["core", "core-tp", "fc-ridge"], "core")
     ['core', 'fc-ridge']
     """
-    apart = studied_apart(names) - {reference}
+    apart = find_variants(names) - {reference}
     return [name for name in names if name not in apart]
 
 
@@ -160,7 +160,7 @@ def sweeps(names: Iterable[str], over: tuple[str, ...]) -> list[dict[tuple, str]
     return [dict(sorted(family.items())) for family in variants.values() if len(family) > 1]
 
 
-def studied_apart(names: Iterable[str]) -> set[str]:
+def find_variants(names: Iterable[str]) -> set[str]:
     """The variants that have a family of their own; the comparison of methods is about the others."""
     names = list(names)
     variants = {name for family in ablations(names) for method, name in family.items() if method != "core"}

@@ -34,16 +34,17 @@ from brainroam.core.targets import LEAST, correlations, is_constant
 from brainroam.data.target import Target
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
-from brainroam.evaluation.stats.added import LeftOut, say_order_added
 from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
 from brainroam.evaluation.stats.paired import compare_pairs
 from brainroam.evaluation.stats.target_comparison import (
+    LeftOut,
     TargetComparison,
     compare_families,
-    on_institutions,
-    say_pair,
-    what_blocks_add,
+    describe_blocks_added,
+    describe_order_added,
+    describe_pair,
+    notes_on_institutions,
 )
 from brainroam.evaluation.stats.verdict import Verdict, next_site, next_size
 
@@ -333,8 +334,8 @@ def compare_numbers(
         judged = verdict(here)
         rows.append({"protocol": protocol, "method": method, **vars(judged), "verdict": judged.sentence(target)})
     table, pairs, families = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
-    notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *on_institutions(predictions)]
-    sentences = what_blocks_add(sites, _pairs, say_added)
+    notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *notes_on_institutions(predictions)]
+    sentences = describe_blocks_added(sites, _pairs, describe_block_order)
     sentences += [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
     return NumberComparison(target, table, pairs, sentences, notes, families)
 
@@ -362,9 +363,9 @@ def compare_orders(r: pd.DataFrame, n: pd.Series, pairs: Sequence[tuple[str, str
 
 def _sentence(row, unit: str) -> str:
     r, other = (row.r_against, row.r) if row.difference < 0 else (row.r, row.r_against)
-    return say_pair(row, unit, "orders people better than", f"r {two_digits(r)} against {two_digits(other)}")
+    return describe_pair(row, unit, "orders people better than", f"r {two_digits(r)} against {two_digits(other)}")
 
 
-def say_added(row, part: LeftOut, unit: str) -> str:
+def describe_block_order(row, part: LeftOut, unit: str) -> str:
     """What a block adds, of a row of `compare_orders`."""
-    return say_order_added(row, part, unit, two_digits(row.r), two_digits(row.r_against))
+    return describe_order_added(row, part, unit, two_digits(row.r), two_digits(row.r_against))

@@ -160,10 +160,10 @@ def order_pair(row: Any) -> tuple[str, str, int]:
     return (row.against, row.method, row.lost) if row.difference < 0 else (row.method, row.against, row.won)
 
 
-def p_in_words(p: float, p_holm: float) -> str:
+def format_p(p: float, p_holm: float) -> str:
     """A p value, and what is left of it after Holm's correction.
 
-    >>> p_in_words(0.0123, 0.0246), p_in_words(1e-9, 2e-9)
+    >>> format_p(0.0123, 0.0246), format_p(1e-9, 2e-9)
     ('p = 0.012, 0.025 after Holm', 'p < 0.001, < 0.001 after Holm')
     """
     alone, corrected = ("< 0.001" if value < 0.001 else f"= {value:.2g}" for value in (p, p_holm))

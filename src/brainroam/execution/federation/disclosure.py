@@ -56,11 +56,11 @@ STEPS_JOINED = "drawn in: people at steps that fewer than {k} share were set to 
 DRAWN_IN = "drawn in: extreme values were set to less extreme ones of other people"
 
 
-def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd.DataFrame, dict[str, str]]:
+def disclosable_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd.DataFrame, dict[str, str]]:
     """The covariates that a site may use, rules 1 and 2: NaN in a column that is dropped, and why by column.
 
     >>> one_left_hander = pd.DataFrame({"age": np.linspace(20, 40, 40), "left": np.eye(40)[0]})
-    >>> table, why = told_covariates(one_left_hander, np.tile([0, 1], 20), 5)
+    >>> table, why = disclosable_covariates(one_left_hander, np.tile([0, 1], 20), 5)
     >>> table.isna().all().to_dict(), why["left"][:7]
     ({'age': False, 'left': True}, 'dropped')
     """
@@ -101,14 +101,14 @@ def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd
     return table, why
 
 
-def told_number(t: np.ndarray, k: int) -> np.ndarray | None:
+def disclosable_number(t: np.ndarray, k: int) -> np.ndarray | None:
     """A number whose extreme values are drawn in until nobody has too much leverage; None where nobody differs then.
 
     Of few different values each is that of k people.
 
-    >>> told_number(np.r_[np.arange(30.0), 1000.0], 5).max()
+    >>> disclosable_number(np.r_[np.arange(30.0), 1000.0], 5).max()
     np.float64(29.0)
-    >>> told_number(np.r_[np.zeros(30), 1.0, 1.0], 5) is None
+    >>> disclosable_number(np.r_[np.zeros(30), 1.0, 1.0], 5) is None
     True
     """
     ordered = np.sort(t)
@@ -122,12 +122,12 @@ def told_number(t: np.ndarray, k: int) -> np.ndarray | None:
     return None
 
 
-def told_steps(t: np.ndarray, k: int) -> np.ndarray | None:
+def disclosable_steps(t: np.ndarray, k: int) -> np.ndarray | None:
     """Steps of an order, each that of k people and nobody with too much leverage; None where one step is left.
 
-    >>> told_steps(np.repeat([1.0, 2, 3, 4], [20, 3, 20, 1]), 5)[[0, 20, 23, 43]].tolist()
+    >>> disclosable_steps(np.repeat([1.0, 2, 3, 4], [20, 3, 20, 1]), 5)[[0, 20, 23, 43]].tolist()
     [1.0, 3.0, 3.0, 3.0]
-    >>> told_steps(np.repeat([1.0, 2], [20, 4]), 5) is None
+    >>> disclosable_steps(np.repeat([1.0, 2], [20, 4]), 5) is None
     True
     """
     drawn = t.copy()
@@ -188,10 +188,10 @@ def recognisable(residuals: np.ndarray, missing: np.ndarray, k: int) -> np.ndarr
     return hidden
 
 
-def tellable(edges: np.ndarray, priority: np.ndarray, before: np.ndarray, n_people: int) -> np.ndarray:
+def disclosable_edges(edges: np.ndarray, priority: np.ndarray, before: np.ndarray, n_people: int) -> np.ndarray:
     """Which of the edges asked for (N,) have their place among ten per person, those told before and most wanted first.
 
-    >>> tellable(np.arange(4), np.array([0.1, 0.4, 0.3, 0.2]), np.arange(100, 128), 3)
+    >>> disclosable_edges(np.arange(4), np.array([0.1, 0.4, 0.3, 0.2]), np.arange(100, 128), 3)
     array([False,  True,  True, False])
     """
     told_before = np.isin(edges, before)

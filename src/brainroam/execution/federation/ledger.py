@@ -21,7 +21,7 @@ import numpy as np
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import SummaryError, listed
-from brainroam.execution.federation.disclosure import tellable
+from brainroam.execution.federation.disclosure import disclosable_edges
 from brainroam.execution.federation.files import Message, Settings, target_in_words
 from brainroam.execution.federation.protection import Protection
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
@@ -94,7 +94,7 @@ class Ledger:
         answer = [1 if request is None else request.round, _identity(request)]
         if request is not None and request.round == 2:
             asked, before = request.arrays["edges"], self.told_edges
-            new_edges = asked[tellable(asked, request.arrays["priority"], before, n_people)]
+            new_edges = asked[disclosable_edges(asked, request.arrays["priority"], before, n_people)]
             self.content["edges"] = np.union1d(before, new_edges).tolist()
             self.content["asked"] = np.union1d(self.content["asked"], asked).astype(int).tolist()
         if answer not in self.content["answers"]:

@@ -26,10 +26,10 @@ from brainroam.errors import DataError, SummaryError, listed
 from brainroam.execution.federation.disclosure import (
     DRAWN_IN,
     STEPS_JOINED,
+    disclosable_covariates,
+    disclosable_number,
+    disclosable_steps,
     singled_out,
-    told_covariates,
-    told_number,
-    told_steps,
 )
 
 FEW_OF_CLASS = "left out: {n} people, fewer than the {least} below which a summary tells too much about each of them"
@@ -119,11 +119,11 @@ def labels_of(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.nd
     return label - label.mean(), float(label.mean())
 
 
-def drawn_in_number(
+def draw_in_number(
     site: str, t: np.ndarray, level: float, k: int, why: dict[str, str], target: Target
 ) -> tuple[np.ndarray, float]:
     """The number, or step of an order, as it is told, and its mean."""
-    drawn = _told(t, k, target)
+    drawn = _draw_in(t, k, target)
     if drawn is None:
         raise SummaryError(
             f"site {site}: fewer than {k} people differ in {target.name} from all others, and every slope would tell "
@@ -134,8 +134,8 @@ def drawn_in_number(
     return drawn - drawn.mean(), level + float(drawn.mean())
 
 
-def _told(t: np.ndarray, k: int, target: Target) -> np.ndarray | None:
-    return told_steps(t, k) if target.kind == ORDERED else told_number(t, k)
+def _draw_in(t: np.ndarray, k: int, target: Target) -> np.ndarray | None:
+    return disclosable_steps(t, k) if target.kind == ORDERED else disclosable_number(t, k)
 
 
 def persons_of(cohort: Cohort, site: str) -> np.ndarray:
@@ -166,7 +166,7 @@ def numeric_covariates(cohort: Cohort, names: list[str], site: str) -> pd.DataFr
     return table
 
 
-def told_by_blocks(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict[str, str], dict[str, str]]:
+def disclosable_people(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict[str, str], dict[str, str]]:
     """The people who may be told, covariates that may not (and why), and who was left out."""
     if not cohort.blocks:
         return cohort, {}, {}
@@ -180,7 +180,7 @@ def told_by_blocks(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict[str
         if not len(here) or name == _NOTHING:
             continue
         if not alone:
-            drawn, why = _told_alone(cohort.subset(here), k)
+            drawn, why = _draw_in_group(cohort.subset(here), k)
             if drawn is None:
                 continue
             untold |= {column: NOT_OF_ALL for column, reason in why.items() if reason.startswith("dropped")}
@@ -213,13 +213,13 @@ def _in_large_classes(group: Cohort, least: int) -> np.ndarray:
     return np.flatnonzero((count >= least).to_numpy())
 
 
-def _told_alone(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, str]]:
+def _draw_in_group(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, str]]:
     """Labels and covariates of a group, drawn in as if it were a site; None where a number tells too much."""
     person, names = pd.factorize(persons(group.table))[0], list(group.covariate_names)
     labels = pd.Series(group.table["label"].to_numpy(dtype=float)).groupby(person).mean()
     if group.target.is_number:
         forward = group.target.forward(labels.to_numpy())
-        drawn = _told(np.rint(forward) if group.target.kind == ORDERED else forward, k, group.target)
+        drawn = _draw_in(np.rint(forward) if group.target.kind == ORDERED else forward, k, group.target)
         if drawn is None:
             return None, {}
         y, labels = drawn - drawn.mean(), pd.Series(group.target.inverse(drawn))
@@ -232,7 +232,7 @@ def _told_alone(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, s
     if encoder.levels_:  # refused later, in words
         return group.table[["label", *names]], {}
     means = pd.DataFrame(encoder.encode(table), columns=names).groupby(person).mean()
-    told, why = told_covariates(means, y, k)
+    told, why = disclosable_covariates(means, y, k)
     rows = told.where(told.notna(), means).iloc[person].reset_index(drop=True)  # what is dropped is so in all blocks
     rows.insert(0, "label", labels.iloc[person].to_numpy())
     return rows, why

@@ -88,7 +88,7 @@ class Pool:
                 raise unknown("setting of a pool", name, THRESHOLDS)
         if kept.get("deleting"):
             self._delete_withdrawn()
-        self._messages = self._received()
+        self._messages = self._read_received()
 
     def receive(self, paths: Sequence[str | Path]) -> None:
         """Take summaries in; one that is damaged, doubled or does not fit the others is refused by name, with all."""
@@ -123,12 +123,12 @@ class Pool:
 
     def withdraw(self, site: str) -> None:
         """Take everything of a site out again, and delete it with all that followed from it; may be repeated."""
-        if site not in self._messages[1] and _hashed(site) not in self._withdrawn:
+        if site not in self._messages[1] and _site_hash(site) not in self._withdrawn:
             raise unknown("site", site, self._messages[1])
-        self._withdrawn = sorted({*self._withdrawn, _hashed(site)})
+        self._withdrawn = sorted({*self._withdrawn, _site_hash(site)})
         self._remember(deleting=True)
         self._delete_withdrawn()
-        self._messages = self._received()
+        self._messages = self._read_received()
 
     def _delete_withdrawn(self) -> None:
         for name in self._withdrawn:
@@ -238,7 +238,7 @@ class Pool:
         scores = None if waiting else _scores(held_out, third, self.target).join(self._at_steps(held_out))
         learned: dict[str, Any] = {}
         if scores is not None:
-            learned = _calibrated([third[name] for name in held_out], self.target)
+            learned = _learn_calibration([third[name] for name in held_out], self.target)
             learned["inner_sites"] = _inner_sites(scores, self.target)
         pooled = {
             name: (block.like, block.complete.pathways(block.sites, block.whole)) for name, block in blocks.items()
@@ -333,7 +333,7 @@ class Pool:
             tables.append(pd.DataFrame({**({"block": name} if name else {}), **columns}))
         write_csv(self.folder / "scaffold.csv", pd.concat(tables, ignore_index=True))
 
-    def _received(self) -> dict[int, dict[str, Message]]:
+    def _read_received(self) -> dict[int, dict[str, Message]]:
         """All summaries; what a site sent later counts with its first one only."""
         messages: dict[int, dict[str, Message]] = {1: {}, 2: {}, 3: {}}
         for path in sorted((self.folder / RECEIVED).glob("*.summary")):
@@ -343,16 +343,16 @@ class Pool:
 
     def _keep(self) -> None:
         """Files are named by hashes: a site's name never becomes a path."""
-        self._withdrawn = [name for name in self._withdrawn if name not in map(_hashed, self._messages[1])]
+        self._withdrawn = [name for name in self._withdrawn if name not in map(_site_hash, self._messages[1])]
         self._remember()
         for number, of_sites in self._messages.items():
             for site, message in of_sites.items():
-                path = self.folder / RECEIVED / f"{_hashed(site)}-{number}.summary"
+                path = self.folder / RECEIVED / f"{_site_hash(site)}-{number}.summary"
                 if message.path != path:
                     of_sites[site] = read_message(message.write(path), SUMMARY)
 
 
-def _hashed(site: str) -> str:
+def _site_hash(site: str) -> str:
     return hashlib.sha256(site.encode()).hexdigest()[:16]
 
 
@@ -396,7 +396,7 @@ def _counts(message: Message, target: Target) -> np.ndarray:
     return np.array([by_class.get(name, 0) for name in target.classes])
 
 
-def _calibrated(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
+def _learn_calibration(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
     """What third summaries teach beside the scores."""
     if target.is_number:
         line = calibration_of_numbers(parts)

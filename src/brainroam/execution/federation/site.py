@@ -22,21 +22,21 @@ from brainroam.execution.federation.disclosure import (
     FEW_ON_EDGE,
     LEAST_COUNT,
     MIN_COUNT,
+    disclosable_covariates,
+    disclosable_edges,
     drawn_in,
     recognisable,
-    tellable,
-    told_covariates,
 )
 from brainroam.execution.federation.files import SUMMARY, Message, Settings, target_in_words
 from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.people import (
     People,
-    drawn_in_number,
+    disclosable_people,
+    draw_in_number,
     labels_of,
     mean_of_scans,
     numeric_covariates,
     persons_of,
-    told_by_blocks,
     without_small_classes,
 )
 from brainroam.execution.federation.protection import Protection
@@ -154,10 +154,10 @@ class _Block:
         y, level = labels_of(cohort, target, person)
         _require_enough(terms.site, y, terms.least)
         if target.is_number:
-            y, level = drawn_in_number(terms.site, y, level, k, self.why, target)
+            y, level = draw_in_number(terms.site, y, level, k, self.why, target)
         self.atlas = cohort.atlas.identity
         if request is not None:
-            _require_asked(request, terms.site, self.atlas, self.names, cohort.measure)
+            _require_same_data(request, terms.site, self.atlas, self.names, cohort.measure)
         self.settings = request.settings if request else terms.settings
         if ledger is not None:
             ledger.agree(cohort, request, self.settings, self.names, terms.protection, k, terms.min_per_class)
@@ -167,7 +167,7 @@ class _Block:
         raw = CovariateEncoder().fit(covariates).encode(covariates)
         covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
         covariates[list(untold or ())] = np.nan
-        told, withheld = told_covariates(covariates, y, k)
+        told, withheld = disclosable_covariates(covariates, y, k)
         self.why |= withheld | dict(untold or {})
         edges = cohort_edges(cohort, self.settings.kind, self.settings.shrinkage, self.settings.robust)
         self.people = People(mean_of_scans(edges, person), y, told, k, own_units, level)
@@ -224,7 +224,7 @@ def _of_blocks(
     asked = request.parts if request else {}
     if request is not None and "" in asked:
         raise SummaryError(f"{request.path} asks for one measurement, these data have several; name its block: --only")
-    cohort, untold, why = told_by_blocks(cohort, terms.least, terms.min_count)
+    cohort, untold, why = disclosable_people(cohort, terms.least, terms.min_count)
     blocks = {block: cohort} if block is not None and not cohort.blocks else cohort.blocks
     summarised = {}
     for name, one in blocks.items():
@@ -279,7 +279,7 @@ def _products(
     if protection is not None:
         products = protection.products(asked, people.edges[:, asked], request.arrays["centre"], y, rng)
         return {"counts": counts, **vars(products)}
-    may_tell = tellable(asked, request.arrays["priority"], before, len(y))
+    may_tell = disclosable_edges(asked, request.arrays["priority"], before, len(y))
     union = np.union1d(asked[may_tell], before)
     values, huber_k = people.on(union, request.settings.huber_k), request.settings.huber_k
     residuals = own_residuals(values, people.covariates, huber_k)[1]
@@ -314,10 +314,10 @@ def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dic
     each = np.array([[scores.get(who, nothing) for who in labels] for scores in of_block.values()])
     t, k, target = np.array(list(labels.values())), terms.min_count, request.predicts
     score = _drawn_in(each.sum(axis=0), k)
-    arrays = _summarised(score, t, k, target)
+    arrays = _score_summary(score, t, k, target)
     if request.blocks:
         others = [_drawn_in(np.delete(each, b, axis=0).sum(axis=0), k) for b in range(len(each))]
-        arrays["without"] = np.array([figure_of(_summarised(other, t, k, target), target) for other in others])
+        arrays["without"] = np.array([figure_of(_score_summary(other, t, k, target), target) for other in others])
     if terms.protection is not None:
         y, rng = t.astype(int), next(iter(blocks.values())).rng
         auc, means = terms.protection.scores(float(roc_auc_score(y, score)), score, y, rng)
@@ -331,7 +331,7 @@ def _drawn_in(score: np.ndarray, k: int) -> np.ndarray:
     return np.column_stack([drawn_in(column, k) for column in score.T]) if score.ndim == 2 else drawn_in(score, k)
 
 
-def _summarised(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> dict[str, np.ndarray]:
+def _score_summary(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> dict[str, np.ndarray]:
     if target.is_number:
         return number_summary(score, t)
     return class_summary(score, t.astype(int)) if target.is_classes else score_summary(score, t.astype(int), k)
@@ -398,7 +398,7 @@ def _require_enough(site: str, y: np.ndarray, least: int) -> None:
             )
 
 
-def _require_asked(request: Message, site: str, atlas: dict[str, Any], covariates: list[str], measure: str) -> None:
+def _require_same_data(request: Message, site: str, atlas: dict[str, Any], covariates: list[str], measure: str) -> None:
     if site not in request.sites:
         raise SummaryError(
             f"{request.path} does not ask site {site}, which sent no first summary; it asks {listed(request.sites)}"

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from brainroam.core.choice import describe_decision
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.brain.figures import gates_drawing
-from brainroam.report.brain.study_explanations import Explained, embeddings, explained, people_explained
+from brainroam.report.brain.study_explanations import StudyExplanation, embeddings, explain_people, explain_scaffold
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, PALETTE, RULE, VERMILION, inline
 from brainroam.report.page import Drawing, Section, missing, render
@@ -27,8 +27,8 @@ def gates_section(data: ReportData) -> Section:
 
     Gates are CORE's. People are explained by the method of the report; by CORE only where that method keeps nothing.
     """
-    core = explained(data)
-    shown = people_explained(data) or core
+    core = explain_scaffold(data)
+    shown = explain_people(data) or core
     if not shown:
         what = "How open the gates are, and which pathways contributed most for each person"
         return missing("gates", "Gates", what, data.command("loso", "--methods core"))
@@ -49,14 +49,14 @@ def gates_section(data: ReportData) -> Section:
     return Section("gates", "Gates and people" if drawing else "People", html, (drawing,) if drawing else ())
 
 
-def _one(shown: Explained) -> str:
+def _one(shown: StudyExplanation) -> str:
     """What contributes to a score: a column of a table, a pathway that has a gate, or an edge."""
     if shown.explanation.atlas.columns:
         return "column"
     return "pathway" if "gate" in shown.explanation.people else "edge"
 
 
-def _gates_sentence(core: Explained) -> str:
+def _gates_sentence(core: StudyExplanation) -> str:
     if core.explanation.atlas.columns:
         return (
             f"{core.method} (seed {core.seed}) reads the columns of a table linearly: it has no network and no gates."
@@ -70,7 +70,7 @@ def _gates_sentence(core: Explained) -> str:
     return sentence
 
 
-def _people(shown: Explained) -> dict[str, Any]:
+def _people(shown: StudyExplanation) -> dict[str, Any]:
     """Everybody's pathways by site, with the names of pathways once."""
     rows = shown.explanation.people
     first, second = rows["region_1"].astype(str), rows["region_2"].astype(str)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
 from brainroam.report.brain.glass import columns_drawing, places_drawing
-from brainroam.report.brain.study_explanations import explained
+from brainroam.report.brain.study_explanations import explain_scaffold
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
 from brainroam.report.page import Section, missing, render
@@ -39,7 +39,7 @@ SMOOTHING = 12
 
 def scaffold_section(data: ReportData) -> Section:
     """Which pathways all sites agree on."""
-    core = explained(data)
+    core = explain_scaffold(data)
     if core is None:
         what = "Which pathways the sites agree on"
         return missing("scaffold", "Scaffold", what, data.command("loso", "--methods core"))
@@ -119,7 +119,7 @@ def pathway_table(rows: pd.DataFrame, name: str, caption: str, whole: bool = Fal
         for k in (1, 2):
             points = rows[[f"{axis}_{k}" for axis in "xyz"]].to_numpy(dtype=float)
             rows = rows.assign(**{f"mni_{k}": [f"{x:.0f} {y:.0f} {z:.0f}" for x, y, z in points]})
-        columns += [Column(f"mni_{k}", f"MNI, {which}", _unbroken) for k, which in ((1, "first"), (2, "second"))]
+        columns += [Column(f"mni_{k}", f"MNI, {which}", _without_breaks) for k, which in ((1, "first"), (2, "second"))]
     return table(rows, columns, name, caption)
 
 
@@ -130,7 +130,7 @@ def region_columns(rows: pd.DataFrame) -> list[Column]:
     return [Column("region_1", "Region"), Column("region_2", "Region")]
 
 
-def _unbroken(text: str) -> str:
+def _without_breaks(text: str) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -215,12 +215,12 @@ def outline() -> tuple[list[list[int]], list[list[int]]]:
     pial, sphere = (load_fsaverage("fsaverage5")[part].parts for part in ("pial", "sphere"))
     vertices, faces = [], []
     for k, side in enumerate(("left", "right")):
-        vertices.append(_smoothed(pial[side].coordinates, pial[side].faces)[:COARSE])
+        vertices.append(_smooth(pial[side].coordinates, pial[side].faces)[:COARSE])
         faces.append(_hull(sphere[side].coordinates[:COARSE]) + k * COARSE)
     return np.rint(np.concatenate(vertices)).astype(int).tolist(), np.concatenate(faces).tolist()
 
 
-def _smoothed(coordinates: np.ndarray, faces: np.ndarray) -> np.ndarray:
+def _smooth(coordinates: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """Each vertex at the mean of its neighbours, several times, and then stretched back to the size it had."""
     from scipy.sparse import coo_array
 

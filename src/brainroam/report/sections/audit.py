@@ -46,13 +46,13 @@ def _counts(checks: list[dict]) -> dict:
     """How many passed, and which failed or are neither good nor bad but to be known."""
     verdicts = [RESULTS.get(check.get("passed"), "failed") for check in checks]
     failed, noted = (
-        [_named(check) for check, verdict in zip(checks, verdicts, strict=True) if verdict == wanted]
+        [_describe_check(check) for check, verdict in zip(checks, verdicts, strict=True) if verdict == wanted]
         for wanted in ("failed", "to note")
     )
     return {"n_checks": len(checks), "n_passed": verdicts.count("passed"), "failed": failed, "noted": noted}
 
 
-def _named(check: dict) -> str:
+def _describe_check(check: dict) -> str:
     name, method = _text(check.get("name")), _text(check.get("method"))
     return f"{name} ({method})" if method else name
 

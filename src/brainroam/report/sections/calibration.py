@@ -22,12 +22,12 @@ from brainroam.report.figures import (
     INK,
     SKY,
     VERMILION,
-    Shown,
+    NotebookDisplay,
+    add_tip,
     axes_for,
     drawing,
     inline,
     people_frame,
-    say,
     sites_with_both,
 )
 from brainroam.report.page import Section, render
@@ -40,7 +40,7 @@ TITLE = "When it does not decide"
 
 
 @dataclass
-class DecisionCurveDisplay(Shown):
+class DecisionCurveDisplay(NotebookDisplay):
     """Net benefit over the probability at which one would act (Vickers and Elkin 2006).
 
     With pi the share of cases, and someone called a case when their probability reaches t,
@@ -126,7 +126,7 @@ class DecisionCurveDisplay(Shown):
 
 
 @dataclass
-class CalibrationBySiteDisplay(Shown):
+class CalibrationBySiteDisplay(NotebookDisplay):
     """Predicted probability against what happened: dots for everybody, a thin line for each site.
 
     Calibrated probabilities are on one scale whatever the fold, so unlike scores they may be read together.
@@ -187,7 +187,7 @@ class CalibrationBySiteDisplay(Shown):
                 x = np.linspace(max(probability.min(), 1e-3), min(probability.max(), 1 - 1e-3), 60)
                 y = expit(intercept + slope * logit(x))
                 (line,) = ax.plot(x, y, color=SKY, linewidth=0.8, alpha=0.7, label=label)
-                say(line, f"{name}: slope {slope:.2f}, intercept {intercept:.2f}")
+                add_tip(line, f"{name}: slope {slope:.2f}, intercept {intercept:.2f}")
                 label = None
         tenths = self.tenths
         ax.vlines(tenths["probability"], tenths["low"], tenths["high"], color=INK, linewidth=1.2)
@@ -304,8 +304,9 @@ def abstaining_section(data: ReportData) -> Section:
 def _sentence(row: pd.Series, unit: str) -> str:
     """One level read aloud, in the digits of the table: another rounding of 0.925 would contradict it."""
     covered, worst, decided, right = (number(row[key]) for key in ("covered", "worst", "decided", "right"))
+    at_worst = f", and at the worst {unit} ({row['worst_site']}) for {worst}" if row["worst_site"] else ""
     return (
         f"As an example, the level of {row['level']:.0%}: the answer holds the true class for {covered} of "
-        f"people, and at the worst {unit} ({row['worst_site']}) for {worst}. One class is named for "
+        f"people{at_worst}. One class is named for "
         f"{decided} of people, and it is the right one for {right} of these."
     )

@@ -4,7 +4,7 @@ import math
 
 from brainroam.errors import counted
 from brainroam.evaluation.stats.families import CONTROLS
-from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, WORSE, ReportData
+from brainroam.report.data import BETTER, CONFOUNDS, NO_DIFFERENCE_FOUND, PLAIN, WORSE, ReportData
 from brainroam.report.page import Section, render
 from brainroam.report.tables import number, span
 
@@ -16,7 +16,7 @@ def verdict_section(data: ReportData) -> Section:
         sentence=verdict_sentence(data),
         against=_against(data),
         facts=list(_facts(data, data.headline)),
-        chosen=_chosen(data),
+        chosen=_method_note(data),
     )
     gist = " ".join([verdict_sentence(data), *(f"{text}." for text in data.comparison.added)])
     return Section("figures", "In figures", html, gist=gist)
@@ -49,7 +49,7 @@ def verdict_sentence(data: ReportData) -> str:
     return f"{text}; its true AUC at {data.next_place} is expected between {expected} (95 % prediction interval)."
 
 
-def judgement(data: ReportData) -> str:
+def judge_result(data: ReportData) -> str:
     """What the interval allows to be said, no more."""
     row = data.headline
     if math.isnan(row["auc_low"]):
@@ -68,7 +68,7 @@ def _beside_others(data: ReportData) -> str:
     """Whether it is worth more than covariates alone and than plain ridge; nothing of what was not run."""
     names = {CONFOUNDS: "covariates alone (confounds)", PLAIN: "plain ridge"}
     results = {name: data.against(name) for name in names}
-    untold = [names[name] for name, against in results.items() if against == UNTOLD]
+    untold = [names[name] for name, against in results.items() if against == NO_DIFFERENCE_FOUND]
     parts = [
         f"{names[name]} {'are' if name == CONFOUNDS else 'is'} better" for name in results if results[name] == WORSE
     ]
@@ -104,7 +104,7 @@ def _facts(data: ReportData, row: dict):
     yield "People", str(len(data.everybody)), f"{scans}{len(data.study['sites'])} sites"
 
 
-def _chosen(data: ReportData) -> str:
+def _method_note(data: ReportData) -> str:
     if len(data.compared) == 1:
         return ""
     return f"The report is about {data.method}, chosen by its name and not by its result; --method names another."

@@ -146,7 +146,7 @@ def checklist_section(data: ReportData) -> Section:
     ]
     filled = rows["answer"] != AUTHORS
     shown = table(rows, columns, "tripod-ai", "TRIPOD+AI checklist")
-    return Section("checklist", "TRIPOD+AI checklist", _filled_in("checklist.html", shown, filled))
+    return Section("checklist", "TRIPOD+AI checklist", _render_checklist("checklist.html", shown, filled))
 
 
 def probast_section(data: ReportData) -> Section:
@@ -161,10 +161,12 @@ def probast_section(data: ReportData) -> Section:
         Column("answer", "In this study"),
     ]
     shown = table(rows, columns, "probast-ai", "PROBAST+AI: where bias may come from")
-    return Section("probast", "PROBAST+AI: risk of bias", _filled_in("probast.html", shown, rows["answer"] != OPEN))
+    return Section(
+        "probast", "PROBAST+AI: risk of bias", _render_checklist("probast.html", shown, rows["answer"] != OPEN)
+    )
 
 
-def _filled_in(template: str, shown: Markup, filled: pd.Series) -> Markup:
+def _render_checklist(template: str, shown: Markup, filled: pd.Series) -> Markup:
     """A checklist with the number of rows that the run could fill in."""
     return render(template, table=shown, filled=int(filled.sum()), total=len(filled))
 
