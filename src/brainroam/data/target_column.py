@@ -206,7 +206,7 @@ def _read(
 def _spelled_as(words: pd.Series, request: TargetRequest, table: pd.DataFrame | None) -> pd.Series:
     """Words as the steps of the order are written; others are refused, or unknown where there is no table."""
     by_word = {fold(step): step for step in request.order}
-    steps = words.map(folded).map(by_word)
+    steps = words.map(fold).map(by_word)
     strange = steps.isna() & ~is_empty(words)
     if strange.any() and table is not None:
         raise DataError(
