@@ -308,30 +308,39 @@ class TunedMethod(Method):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore a fitted model; needs ``configuration_``."""
         self.target_ = Target.of_description(json.loads(state["target"].tobytes()) if "target" in state else None)
-        kind: Any = PredictionSets
+        self._load_calibration(state)
+        self._load_model(part(state, "model"))
+        return self
+
+    def _load_calibration(self, state: dict[str, np.ndarray]) -> None:
+        """Calibration, sets and shifts, by the kind of the target."""
         names: tuple[str, ...]
+        kind: type[PredictionSets | PredictionIntervals | ClassSets]
         if self.target_.is_classes:
             self.calibration_, kind = ClassCalibration(*state["calibration"]), ClassSets
             names = class_shift_names(self.target_) if len(state["shifts"]) else ()
         elif self.target_.is_number:
-            self.calibration_ = NumberCalibration(*map(float, state["calibration"]))
-            names, kind = (LABELLED, SCALE), PredictionIntervals
+            self.calibration_, kind = NumberCalibration(*map(float, state["calibration"])), PredictionIntervals
+            names = LABELLED, SCALE
         else:
-            self.calibration_, names = Calibration(*map(float, state["calibration"])), ("controls", UNLABELLED)
+            self.calibration_, kind = Calibration(*map(float, state["calibration"])), PredictionSets
+            names = "controls", UNLABELLED
         self.shifts_ = {name: _shift_of(row) for name, row in zip(names, state["shifts"], strict=True)}
-        sets = state["sets"]
-        limits = {level: tuple(map(float, row)) for level, row in zip(LEVELS, sets[1:], strict=True)}
+        n_sites, rows = state["sets"][0, 0], state["sets"][1:]
+        limits = {level: tuple(map(float, row)) for level, row in zip(LEVELS, rows, strict=True)}
         promised = {level: row for level, row in limits.items() if np.isfinite(row).all()}
-        self.sets_ = kind(int(np.nan_to_num(sets[0, 0])), promised)
-        if "blocks" in self.configuration_:
-            self.model_ = self._sum_of(name for name, _ in self.configuration_["blocks"])
-            for name, configuration in self.configuration_["blocks"]:
-                self.model_.members[name].configuration_ = configuration
-                self.model_.members[name].target_ = self.target_
-            self.model_.load_state(part(state, "model"))
-        else:
-            self.model_ = self.info.make_for(self.target_, **self.configuration_).load_state(part(state, "model"))
-        return self
+        self.sets_ = kind(int(np.nan_to_num(n_sites)), promised)
+
+    def _load_model(self, state: dict[str, np.ndarray]) -> None:
+        """The fitted method, or one for each block."""
+        if "blocks" not in self.configuration_:
+            self.model_ = self.info.make_for(self.target_, **self.configuration_).load_state(state)
+            return
+        self.model_ = self._sum_of(name for name, _ in self.configuration_["blocks"])
+        for name, configuration in self.configuration_["blocks"]:
+            self.model_.members[name].configuration_ = configuration
+            self.model_.members[name].target_ = self.target_
+        self.model_.load_state(state)
 
     def _select_and_refit(self, cohort: Cohort, seed: int) -> None:
         """Choose a configuration on inner sites, unless the method does that itself, and learn from everybody."""

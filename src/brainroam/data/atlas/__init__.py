@@ -103,7 +103,7 @@ class Atlas:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a model says of the regions it was made for: their number and a hash of their names, in order."""
+        """What a model keeps of its regions: their number and a hash of their names, in order."""
         names = json.dumps(list(self.labels)).encode()
         return {"name": self.name, "n_regions": len(self), "labels_sha256": hashlib.sha256(names).hexdigest()}
 

@@ -1,4 +1,4 @@
-"""Atlases that are known by name beyond the two tables of `brainroam.data.atlas`, and which one a header speaks of.
+"""Atlases known by name besides the two tables of `brainroam.data.atlas`, and which of them a header names.
 
 ``schaefer100`` ... ``schaefer1000`` (7 networks), ``schaefer100-17`` ... (17 networks)
     Schaefer et al. (Cerebral Cortex 2018), from the parcellation's own repository (MIT licence): names, networks and

@@ -30,7 +30,7 @@ MAX_P, MIN_GAP = 0.01, 0.15  # of the shares of cases and of controls who lack a
 
 
 def of_measures(cohort: Cohort) -> Iterator[Finding]:
-    """What is wrong with each measurement that is no series, and with several of them together."""
+    """Findings about each measurement that is no series, and about several of them together."""
     for name, block in (cohort.blocks or {"": cohort}).items():
         if block.measure == "series":
             continue
@@ -63,7 +63,7 @@ def _check_block(cohort: Cohort) -> Iterator[Finding]:
 
 
 def lacking(cohort: Cohort) -> Iterator[Finding]:
-    """Who has one measurement and not another, and whether cases lack it more often than controls."""
+    """People who lack one of several measurements, and whether cases lack it more often than controls."""
     table = cohort.table
     for name in cohort.blocks:
         gone = ~cohort.has_block(name)
@@ -146,7 +146,7 @@ def no_measures(cohort: Cohort) -> Iterator[Finding]:
 
 
 def _tell_the_target(cohort: Cohort, values: np.ndarray) -> np.ndarray:
-    """Columns that are what is predicted; of several classes, that tell two of them apart as symptoms do."""
+    """Mask of columns that are the target; of several classes, columns that separate two of them as symptoms do."""
     label, site, target = cohort.table["label"], cohort.table["site"], cohort.target
     if target.is_number:
         return np.abs(_correlations(values, label.to_numpy(dtype=float))) > IS_AGE

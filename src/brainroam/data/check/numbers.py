@@ -30,7 +30,7 @@ FEW = 10  # different values, with fewer of which many people at the ends are no
 
 
 def of_a_number(cohort: Cohort) -> Iterator[Finding]:
-    """Everything that is doubtful about the target of a cohort."""
+    """All findings about a number as the target."""
     table = people_of(cohort.table, ()).dropna(subset="label")
     if table.empty:
         return

@@ -30,7 +30,7 @@ MIN_MIRRORED = 50  # pairs of edges; fewer agree or disagree by chance
 
 
 def unlike_sites(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
-    """Sites that agree with themselves and not with the others, and sites and people with left and right exchanged.
+    """Sites whose halves agree with each other but not with other sites, and exchanged left and right.
 
     ``edges`` are the `correlations` of everybody; where they are only some of the edges, a part of each site is looked
     at with all of them.
@@ -104,7 +104,7 @@ def _find_exchanged(
 
 
 def _some(rows: np.ndarray) -> np.ndarray:
-    """At most so many as are enough, evenly spaced."""
+    """At most `MOST` of these positions, evenly spaced."""
     return rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(int)]
 
 

@@ -1,4 +1,4 @@
-"""What a person's time course shows that connectivity does not: numbers that are no signal, steps, filters.
+"""Rules about time courses, which connectivity does not show: numbers that are no signal, steps, filters.
 
 All of it in one pass over the series (`measure`). With z the regions that vary, standardised over the T volumes, and
 means over regions:
@@ -217,7 +217,7 @@ def _share(mask: pd.Series) -> str:
 
 
 def _classes(cohort: Cohort, mask: pd.Series) -> str:
-    """How many of them are of each class, and at which sites they are."""
+    """Counts of these people by class, and their sites, in words."""
     part = cohort.table[mask.to_numpy()]
     sites = part["site"].value_counts()
     where = listed(f"{site} ({n})" for site, n in sites.items())

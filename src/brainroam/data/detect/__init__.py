@@ -1,4 +1,4 @@
-"""What is in a folder? Look at the files and the table of people, and guess how to read them.
+"""Detect what is in a folder: guess how to read it, from its files and its table of people.
 
 Nothing is decided here that only the people who made the data can know: what cannot be told from names and values
 comes back as a `Question`. Ask, put the answer into ``given``, and look again.

@@ -1,4 +1,4 @@
-"""What else was measured: square files, tables of many measures and arrays of everybody beside or instead of series.
+"""Detect further measurements: square files, tables of many measures, and arrays of everybody.
 
 A file that is named by an id is one person's. A group of such files is series or matrices by what three of them hold;
 files named after head motion or confounds are neither, where others stand beside them. Which of several groups of
@@ -365,7 +365,7 @@ def _sort_files(files: Sequence[Path], roster: pd.DataFrame, n_rows: int) -> Fil
 
 
 def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> None:
-    """No file is one person's: the table of people is the data, with its own measures or with none."""
+    """The guess where no file is one person's: the table of people is the data, with or without measures of its own."""
     tables = _as_names(guess.options.pop("participants"))
     if tables[1:]:
         guess.options["participants"] = tables[1:]  # the data are the first; the reader takes further ones only

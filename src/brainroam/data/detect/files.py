@@ -1,4 +1,4 @@
-"""Where the series of the people are, how many regions they have, and whether time runs down or across."""
+"""Detect the series of the people: their paths, number of regions, and whether time runs down or across."""
 
 import re
 from collections import Counter, defaultdict
@@ -77,7 +77,7 @@ def _telling_sites(folder: Path, template: str, ids: list[str], sites: list[str]
 
 
 def _look_for_sites(places: list[tuple[str, ...]], guess: Guess) -> None:
-    """Where no column tells the site: a level of folders of which each holds several people."""
+    """Look for the site where no column has it: a level of folders of which each holds several people."""
     open_ = [question for question in guess.questions if question.option == "site_col"]
     if not open_:
         return
@@ -139,7 +139,7 @@ def _no_places(names: list[str]) -> bool:
 
 
 def _look_at_shapes(shapes: list[tuple[int, ...]], named: bool, guess: Guess) -> None:
-    """Regions are what everybody has the same number of, or as many as a known atlas."""
+    """Find the axis of regions: its length is the same for everybody, or that of a known atlas."""
     if not shapes:
         return
     n_rois, turned = region_count(shapes)

@@ -1,4 +1,4 @@
-"""Which file is the table of people, which of its columns is what, and what its codes mean."""
+"""Detect the table of people, the roles of its columns, and the meaning of its codes."""
 
 import re
 import shlex
@@ -136,7 +136,7 @@ def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path
 
 
 def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess, files: list[str]) -> list[Path]:
-    """Tables in the same folder that tell of the same people what this one does not."""
+    """Tables in the same folder with further columns of the same people."""
     wanted = {role for role in ROLES if f"{role}_col" not in guess.options and not _fitting(table, role, files)}
     ids, beside = set(table[subject].map(same_id)), []
     for other in _tables(path.parent):
