@@ -206,14 +206,14 @@ def load_atlas(source: str | Path | Atlas) -> Atlas:
     """
     if isinstance(source, Atlas):
         return source
-    from brainroam.data.atlas.known import canonical, known_atlas
+    from brainroam.data.atlas.known import canonical, atlas_by_name
 
     path, name = Path(source), canonical(str(source))
     if name in SHIPPED:
         with resources.as_file(resources.files(__name__) / f"{name}.csv") as table:
             return _read_table(table, name, CITATIONS[name])
     if name is not None:
-        return known_atlas(name)
+        return atlas_by_name(name)
     if not path.is_file():
         raise UsageError(
             f"atlas {str(source)!r} is neither known ({', '.join(SHIPPED)}, schaefer100 to schaefer1000, "

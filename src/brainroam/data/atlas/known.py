@@ -206,10 +206,10 @@ def names() -> list[str]:
 
 
 @cache
-def known_atlas(name: str) -> Atlas:
+def atlas_by_name(name: str) -> Atlas:
     """The atlas of one of `names`.
 
-    >>> atlas = known_atlas("schaefer100")
+    >>> atlas = atlas_by_name("schaefer100")
     >>> len(atlas), atlas.labels[0], atlas.networks[0]
     (100, '7Networks_LH_Vis_1', 'Vis')
     """
