@@ -115,6 +115,15 @@ def test_auc_of_a_reference_is_untouched(results):
     assert row["auc"] == auc(np.array(people["label"]), np.array(people["score"]))
 
 
+def test_a_small_site_is_never_named_as_the_worst_covered():
+    row = {"method": "m", "level": 0.8, "seed": 0, "covered_cases": 1.0, "covered_controls": 1.0, "decided": 1.0}
+    sites = pd.DataFrame([row | {"site": s, "n": n, "covered": c} for s, n, c in [("A", 40, 0.8), ("B", 1, 0.0)]])
+    (found,) = coverage_over_sites(sites.assign(right=1.0)).to_dict("records")
+    assert (found["worst_site"], found["worst"], found["covered"]) == ("A", 0.8, 0.4)
+    (none,) = coverage_over_sites(sites[1:].assign(right=1.0)).to_dict("records")
+    assert none["worst_site"] == "" and np.isnan(none["worst"])
+
+
 # --- people of the held-out site whose number is known ----------------------------------------------------------------
 
 

@@ -186,7 +186,8 @@ class ReadingOptions:
     target: Annotated[
         str | None,
         typer.Option(
-            help="Predict this column instead of the diagnosis: FIQ, age:log, severity:ordered, DSM:classes.",
+            help="Predict this column instead of the diagnosis: FIQ, age:log, ADOS:ordered, "
+            "severity:ordered=mild,severe, DSM:classes.",
             metavar="COLUMN",
             rich_help_panel=READING,
         ),

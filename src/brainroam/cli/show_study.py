@@ -342,7 +342,9 @@ def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
     what += ["head size"] * ("r(score, head size)" in shown)
     console.print(f"\n[bold]{', '.join(what).capitalize()}[/bold], in points of 100")
     console.print(table)
-    console.print(Text(f"{before}taken out and correlated within site and class", style="dim"))
+    few = rows["n_sites"].iloc[0], rows["of_sites"].iloc[0]
+    where = f"; both AUCs over the {few[0]} of {few[1]} sites with people enough" if few[0] < few[1] else ""
+    console.print(Text(f"{before}taken out and correlated within site and class{where}", style="dim"))
 
 
 def _table(first: str, *others: str) -> Table:

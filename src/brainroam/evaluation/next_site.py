@@ -23,7 +23,7 @@ from brainroam.data.target import Target
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats import numbers
-from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
+from brainroam.evaluation.stats.metrics import JUDGED, auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
 from brainroam.methods.prediction_sets import PredictionSets
 from brainroam.methods.site_shift import LABELLED, SCALE, STRICT, UNLABELLED, SiteShift, mend, protocol_name
@@ -277,8 +277,10 @@ def coverage(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def coverage_over_sites(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per method and level: means over sites, and the worst site's coverage."""
-    sites = table.groupby(["method", "level", "site"])[list(COVERAGE[5:])].mean()
-    means = sites.groupby(["method", "level"]).mean()
-    worst = sites["covered"].groupby(["method", "level"]).agg(worst="min", worst_site=lambda s: s.idxmin()[2])
-    return means.join(worst).reset_index()
+    """One row per method and level: means over sites, and the worst of sites with ten people or more."""
+    by = ["method", "level"]
+    means = table.groupby([*by, "site"])[list(COVERAGE[5:])].mean().groupby(by).mean()
+    large = table[table["n"] >= 2 * JUDGED].groupby([*by, "site"])["covered"].mean()
+    worst = large.loc[large.groupby(by).idxmin()].reset_index("site").set_axis(["worst_site", "worst"], axis=1)
+    joined = means.join(worst).reset_index()
+    return joined.assign(worst_site=joined["worst_site"].astype(object).fillna(""))

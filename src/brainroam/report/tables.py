@@ -56,7 +56,7 @@ MEANING = {
     "mean_size_of_contribution": "Mean over held-out people of how much the pathway moved the logit, either way.",
     "motion_alone": "AUC of head motion alone: a logistic model of the other sites that never sees the brain.",
     "npv": "Share of people without the condition among those not predicted to have it (negative predictive value).",
-    "n": "People.",
+    "n": "People counted in this row.",
     "n_cases": "People with the condition.",
     "n_controls": "People without the condition.",
     "next_low": "95 % prediction interval: where the AUC of a next site like these is to be expected.",

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from brainroam.data.target import TWO_CLASSES, Target
-from brainroam.errors import DataError
+from brainroam.errors import DataError, counted
 from brainroam.evaluation.next_site import CONTROLS, adaptation_summary, adapted, kept_next_site
 from brainroam.methods.site_shift import STRICT, UNLABELLED
 from brainroam.report.data import ReportData, Source, read_data
@@ -94,7 +94,10 @@ class AdaptationDisplay(NotebookDisplay):
         narrowest = NARROWEST / 100 * np.nanmax(strict) if of_number else NARROWEST
         reach = max(narrowest, 1.1 * np.nanmax(np.abs([gain, low, high])))
         ax.set_xlim(-reach, reach)
-        names = [f"{taken(row.adaptation, self.target)} ({row.n_sites} sites)" for row in rows.itertuples()]
+        names = [
+            f"{taken(row.adaptation, self.target)} ({counted(row.n_sites, 'site', 'sites')})"
+            for row in rows.itertuples()
+        ]
         ax.set_yticks(at, names, fontsize=8.5)
         form = ".3g" if of_number else ".1f"
         for y, before, after in zip(at, strict, found, strict=True):
@@ -152,7 +155,7 @@ def adaptation_section(data: ReportData) -> Section:
 
 def _sentence(rows: pd.DataFrame) -> str:
     parts = [
-        f"{100 * row.gain:+.1f} points with {taken(row.adaptation)} ({row.n_sites} sites)"
+        f"{100 * row.gain:+.1f} points with {taken(row.adaptation)} ({counted(row.n_sites, 'site', 'sites')})"
         for row in rows.itertuples()
         if row.adaptation != STRICT
     ]
@@ -165,7 +168,8 @@ def _sentence_on_number(rows: pd.DataFrame, target: Target) -> str:
     """What people of known value bring: the errors of the others, and whether that is beyond chance."""
     mended = rows[rows["adaptation"] != STRICT]
     parts = [
-        f"from {row.strict_mae:.3g} to {row.mae:.3g} with {taken(row.adaptation, target)} ({row.n_sites} sites)"
+        f"from {row.strict_mae:.3g} to {row.mae:.3g} with {taken(row.adaptation, target)} "
+        f"({counted(row.n_sites, 'site', 'sites')})"
         for row in mended.itertuples()
     ]
     sure = [taken(name, target) for name in mended[mended["gain_high"] < 0]["adaptation"]]

@@ -304,8 +304,9 @@ def abstaining_section(data: ReportData) -> Section:
 def _sentence(row: pd.Series, unit: str) -> str:
     """One level read aloud, in the digits of the table: another rounding of 0.925 would contradict it."""
     covered, worst, decided, right = (number(row[key]) for key in ("covered", "worst", "decided", "right"))
+    at_worst = f", and at the worst {unit} ({row['worst_site']}) for {worst}" if row["worst_site"] else ""
     return (
         f"As an example, the level of {row['level']:.0%}: the answer holds the true class for {covered} of "
-        f"people, and at the worst {unit} ({row['worst_site']}) for {worst}. One class is named for "
+        f"people{at_worst}. One class is named for "
         f"{decided} of people, and it is the right one for {right} of these."
     )
