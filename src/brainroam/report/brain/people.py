@@ -95,8 +95,8 @@ MARKERS = "osD^vP*X"
 
 def embedding_section(data: ReportData) -> Section:
     """The method of the report beside another, coloured by diagnosis and by site."""
-    wanted = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
-    embedded = ((name, spaces) for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name)))
+    candidates = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
+    embedded = ((name, spaces) for name in candidates if name not in CONTROLS and (spaces := embeddings(data, name)))
     shown = dict(islice(embedded, 2))
     if not shown:
         what = "Whether people group by diagnosis or by site"

@@ -67,7 +67,7 @@ def scaffold_section(data: ReportData) -> Section:
         positive=pathway_table(positive, "positive-pathways", f"{up} in people with the condition: the ten largest"),
         negative=pathway_table(negative, "negative-pathways", f"{down} in people with the condition: the ten largest"),
         every_title=f"{_count_shown(len(shown), len(explanation.pathways))} {ones} that any fold selected",
-        sites_title=f"Sites and {explanation.parts.kind}s" if lobes else "Sites",
+        sites_title=f"Sites and {parts.kind}s" if lobes and (parts := explanation.parts) else "Sites",
         every=pathway_table(
             shown, "pathways", f"{ones.capitalize()} by the size of d_com, whichever folds selected them", whole=True
         ),

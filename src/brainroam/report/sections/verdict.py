@@ -81,9 +81,9 @@ def _beside_others(data: ReportData) -> str:
 def _against(data: ReportData) -> list[str]:
     """What each block adds; then the best other method, the plain ridge, and the controls that see no brain."""
     real = [name for name in data.comparison.table["method"] if name not in (data.method, *CONTROLS)]
-    wanted = dict.fromkeys([*real[:1], *(name for name in (PLAIN, "confounds", "site-only") if name in data.compared)])
+    others = dict.fromkeys([*real[:1], *(name for name in (PLAIN, "confounds", "site-only") if name in data.compared)])
     sentences = data.comparison.against
-    return [f"{text}." for text in (*data.comparison.added, *(sentences[n] for n in wanted if n in sentences))]
+    return [f"{text}." for text in (*data.comparison.added, *(sentences[n] for n in others if n in sentences))]
 
 
 def _facts(data: ReportData, row: dict):

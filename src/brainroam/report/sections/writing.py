@@ -187,8 +187,8 @@ def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
         f"95 % interval of the AUC {span(row['auc_low'], row['auc_high'])}.",
     )
     yield "everybody", f"{_left_out(facts)} No reason depends on the result." if facts.excluded else _left_out(facts)
-    gone = f"{data.words.feature}s that somebody lacks"
-    yield "missing", f"Unknown covariates and {gone} stand at the mean of the training people."
+    absent = f"{data.words.feature}s that somebody lacks"
+    yield "missing", f"Unknown covariates and {absent} stand at the mean of the training people."
     if data.audit is not None:
         failed = [check for check in data.audit["checks"] if check.get("passed") is False]
         yield "leakage", f"The audit corrupted held-out data and looked for effects: {len(failed)} checks failed."
