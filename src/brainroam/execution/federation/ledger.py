@@ -93,10 +93,10 @@ class Ledger:
         """Write down what is about to be answered."""
         answer = [1 if request is None else request.round, _identity(request)]
         if request is not None and request.round == 2:
-            asked, before = request.arrays["edges"], self.told_edges
-            new_edges = asked[disclosable_edges(asked, request.arrays["priority"], before, n_people)]
+            edges, before = request.arrays["edges"], self.told_edges
+            new_edges = edges[disclosable_edges(edges, request.arrays["priority"], before, n_people)]
             self.content["edges"] = np.union1d(before, new_edges).tolist()
-            self.content["asked"] = np.union1d(self.content["asked"], asked).astype(int).tolist()
+            self.content["asked"] = np.union1d(self.content["asked"], edges).astype(int).tolist()
         if answer not in self.content["answers"]:
             self.content["answers"] = [*self.content["answers"], answer]
         write_checksummed(self.path, self.content)
@@ -132,13 +132,13 @@ class Ledger:
             )
 
     def _require_few_requests(self, request: Message | None, protection: Protection | None) -> None:
-        asked = 1 if request is None else request.round
-        before = [identity for number, identity in self.content["answers"] if number == asked]
+        this_round = 1 if request is None else request.round
+        before = [identity for number, identity in self.content["answers"] if number == this_round]
         most = 1 if protection else DIFFERENT
         if _identity(request) not in before and len(before) >= most:
             raise SummaryError(
-                f"{self.site} has answered {most} different request(s) of round {asked} already, and answers no more: "
-                "each tells a little about the same people"
+                f"{self.site} has answered {most} different request(s) of round {this_round} already, and answers no "
+                "more: each tells a little about the same people"
             )
         if request is not None and request.round == 3:
             read = [array for name, array in request.arrays.items() if name.endswith(".edges")]
