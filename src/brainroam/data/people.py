@@ -40,7 +40,7 @@ NO_COVARIATES = {
 
 
 class People:
-    """What a cohort knows of people besides their measurements; see `brainroam.data.cohort.Cohort`."""
+    """The part of a cohort besides the measurements; see `brainroam.data.cohort.Cohort`."""
 
     _table: pd.DataFrame
     _excluded: pd.DataFrame
@@ -137,7 +137,7 @@ class People:
 
     @cached_property
     def _telling(self) -> list[str]:
-        """Columns from which the diagnosis can be told."""
+        """Columns that reveal the diagnosis."""
         names = [name for name in self._table if name not in NO_COVARIATES]
         return list(of_the_condition(self._table, names, self.target))
 
@@ -227,7 +227,7 @@ def validate_persons(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def persons(table: pd.DataFrame) -> pd.Series:
-    """Whose scan each row is: ``person``, or the row's own ``subject`` (or number) where that is not said."""
+    """The person of each row: ``person``, or the row's own ``subject`` (or number) where that is missing."""
     subject = table["subject"].astype(str) if "subject" in table else pd.Series(table.index.astype(str), table.index)
     if "person" not in table:
         return subject
@@ -337,7 +337,7 @@ def left_out_note(n_people: int, why: str) -> str:
 
 
 def at_one_site(table: pd.DataFrame) -> np.ndarray:
-    """Who to learn from so that no group spans two sites: of each group, the people of the site that has most of them.
+    """Mask of people such that no group spans two sites: of each group, those of the site that has most of them.
 
     >>> table = pd.DataFrame({"site": list("AABB"), "group": ["F1", "F1", "F1", None]})
     >>> at_one_site(table).tolist()

@@ -1,4 +1,4 @@
-"""A multi-site cohort in which everything is known: what travels between sites, and what does not.
+"""Synthetic multi-site cohorts with known effects, site differences and defects.
 
 Person i of site e, with label y, standardised age and sex q~ and individual expression z of the diagnostic pattern s,
 has the population correlation matrix
@@ -54,7 +54,7 @@ BURN_IN = 30
 
 
 class Scanner(NamedTuple):
-    """What a site's scanner does to everybody scanned there."""
+    """Properties of a site's scanner, the same for everybody scanned there."""
 
     autocorrelation: float
     noise: float
@@ -286,7 +286,7 @@ def make_cohort(
         shortcut=age_gap,
         shrinkage={subjects[i]: float(shrinkage[i]) for i in np.flatnonzero(shrinkage)},
         all_male_sites=tuple(sites[:all_male_sites]),
-        **_spoil(of_defects, series, table, defects),
+        **_plant_defects(of_defects, series, table, defects),
     )
     return Cohort(series, table, truth=truth)
 
@@ -367,7 +367,7 @@ def _people(
     return pd.concat(tables, ignore_index=True)
 
 
-def _spoil(
+def _plant_defects(
     rng: np.random.Generator, series: list[np.ndarray], table: pd.DataFrame, counts: tuple[int, int, int]
 ) -> dict[str, Any]:
     """Plant the defects in place, each in people of its own; returns them as fields of `Truth`."""

@@ -39,7 +39,7 @@ from brainroam.core.calibration import (
 from brainroam.core.targets import (
     aucs,
     correlations,
-    counted_as,
+    equivalent_sizes,
     macro_auc,
     macro_variances,
     mean_order,
@@ -220,7 +220,7 @@ class TunedMethod(Method):
         level = learn_shift(errors, site, np.ones(len(t), dtype=bool))
         self.shifts_ = {LABELLED: level, SCALE: learn_scale(prediction, t, site)}
         score, t, site = self._people(cohort)
-        errors, off = t - self.calibration_(score), self.predicted(score) - self.target_.inverse(t)
+        errors, off = t - self.calibration_(score), self.predict_number(score) - self.target_.inverse(t)
         rows = [
             (
                 *(str(site[here[0]]), len(here), float(correlations(t[here], score[here]))),
@@ -246,18 +246,18 @@ class TunedMethod(Method):
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_CLASSES)).dropna(ignore_index=True)
 
     def _measure_classes(self, code: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
-        """What is kept of an inner site of several classes, after its name and number of people."""
+        """Measures of an inner site of several classes: the columns after its name and number of people."""
         count = np.bincount(code, minlength=score.shape[1])
         there, called = np.flatnonzero(count), self.calibration_.decide(score)
         recall = np.array([np.mean(called[code == k] == k) for k in there])
         # One person more of a class, called right by half: no class is ever called right for certain.
         shrunken = (recall * count[there] + 0.5) / (count[there] + 1)
         variance = float((shrunken * (1 - shrunken) / count[there]).sum()) / len(there) ** 2
-        m, auc = float(counted_as(count[None])[0]), float(macro_auc(code, score))
+        m, auc = float(equivalent_sizes(count[None])[0]), float(macro_auc(code, score))
         return auc, m, *macro_variances(code, score), float(recall.mean()), variance
 
     def learn_familiarity(self, cohort: Cohort) -> None:
-        """What the people it was fitted on were like, for a model that is kept."""
+        """Learn the limits within which training people lie, for a model that is saved."""
         self.familiarity_ = Familiarity.of(without_rare_edges(cohort)[0])
 
     @one_thread()
@@ -274,12 +274,12 @@ class TunedMethod(Method):
         """
         return self.calibration_(self.score(cohort), prevalence)
 
-    def predicted(self, score: np.ndarray) -> np.ndarray:
+    def predict_number(self, score: np.ndarray) -> np.ndarray:
         """The number for each score, in the target's own units."""
         return self.target_.inverse(self.calibration_(score))
 
     def mend(self, score: np.ndarray, known: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """As `predicted`, with the level and scale of a site mended by others there: their scores and true numbers."""
+        """As `predict_number`, with level and scale of the site mended by others there, whose numbers are known."""
         line, target = self.calibration_, self.target_
         prediction = mend(line(score), line(known), target.forward(truth), *self.shifts_.values())
         return target.inverse(prediction)
@@ -381,7 +381,7 @@ class TunedMethod(Method):
 
 
 def class_shift_names(target: Target) -> tuple[str, ...]:
-    """Whose scores may move those of several classes at a new site."""
+    """Names of the shifts of several classes: by whose scores a new site's level is found."""
     return ("controls", UNLABELLED) if target.has_controls else (UNLABELLED,)
 
 
@@ -458,7 +458,7 @@ def _fifths(cohort: Cohort, codes: np.ndarray | None, seed: int) -> Iterator[Fol
 
 
 def _shares_of_people(cohort: Cohort) -> np.ndarray | None:
-    """How much of a person each scan is; None where everybody has one."""
+    """Weight of each scan, so that every person counts once; None where everybody has one scan."""
     person = persons(cohort.table)
     return (1 / person.map(person.value_counts())).to_numpy() if person.duplicated().any() else None
 

@@ -54,7 +54,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.listed_twice(cohort.excluded),
         groups.kept_together(table),
         groups.one_institution(table),
-        () if course is None else _of_series(cohort, course),
+        () if course is None else _check_series(cohort, course),
         measures.of_measures(cohort),
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
@@ -82,7 +82,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     return CheckReport(_totals(cohort), _site_table(cohort), cohort.excluded, tuple(ordered))
 
 
-def _of_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
+def _check_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     """What only time series can have."""
     edges = correlations(cohort)
     yield from series.all_alike(cohort)

@@ -37,7 +37,7 @@ def of_measures(cohort: Cohort) -> Iterator[Finding]:
         present = np.flatnonzero(~block.missing_rois.all(axis=1))
         if not len(present):
             continue
-        for finding in _of_one(block.subset(present)):
+        for finding in _check_block(block.subset(present)):
             yield replace(finding, message=f"{name}: {finding.message}") if name else finding
     yield from asymmetric(cohort)
     if cohort.blocks:
@@ -45,7 +45,7 @@ def of_measures(cohort: Cohort) -> Iterator[Finding]:
         yield from same_blocks(cohort)
 
 
-def _of_one(cohort: Cohort) -> Iterator[Finding]:
+def _check_block(cohort: Cohort) -> Iterator[Finding]:
     yield from copied_rows(cohort)
     if cohort.measure == "table":
         yield from units(cohort)

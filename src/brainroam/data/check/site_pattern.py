@@ -57,10 +57,10 @@ def unlike_sites(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
             yield Finding("warning", "unlike-site", message, remedy, site)
     pairs = cohort.atlas.homologues
     if pairs is not None:
-        yield from _exchanged(cohort, rows, people, means, mirrored_edges(pairs))
+        yield from _find_exchanged(cohort, rows, people, means, mirrored_edges(pairs))
 
 
-def _exchanged(
+def _find_exchanged(
     cohort: Cohort,
     rows: dict[str, np.ndarray],
     people: dict[str, np.ndarray],

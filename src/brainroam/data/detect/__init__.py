@@ -19,7 +19,7 @@ from brainroam.data.readers.srpbs import DISORDERS
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
 from brainroam.errors import ReaderError, listed
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 
 __all__ = ["WITH_COLUMNS", "Guess", "Question", "look", "look_at_anatomy"]
 
@@ -50,7 +50,7 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     >>> guess.options["site_col"], guess.options["case"], guess.options["template"]
     ('Scanner location', '1', 'scan_{participant_id}.npy')
     """
-    folder, given = expanded(folder), dict(given or {})
+    folder, given = expand_home(folder), dict(given or {})
     if not folder.exists():
         raise ReaderError(f"{folder} does not exist; check the spelling, and the folder you are in ({Path.cwd()})")
     named = given.pop("reader", None)

@@ -24,7 +24,7 @@ from brainroam.data.names import unpadded
 from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns
-from brainroam.data.readers.repeats import starred
+from brainroam.data.readers.repeats import with_stars
 from brainroam.data.readers.series import read_series
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
@@ -88,7 +88,7 @@ def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[G
         people_of[before].add(person)
     by_place: dict[tuple[str, str, str], Group] = defaultdict(Group)
     for file, (above, before, after, person) in found.items():
-        place = "/".join("*" if unpadded(part) in wanted else part for part in starred(above).split("/"))
+        place = "/".join("*" if unpadded(part) in wanted else part for part in with_stars(above).split("/"))
         of_most = len(people_of[before]) > MOSTLY * len(wanted)  # what only some people have there is their site
         group = by_place[("", "", after) if anew else (place, before if of_most else "", after)]
         group.name = f"{before if of_most else ''}*{after}"
@@ -129,7 +129,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     subject = str(guess.options["subject_col"])
     ids = codes(people[subject])
     ids = ids[ids != ""]
-    tables_of_people = _listed(guess.options["participants"])
+    tables_of_people = _as_names(guess.options["participants"])
     own_tables = {Path(item).resolve() for item in tables_of_people}
     files = [] if alone else [file for file in series_files(folder) if file.resolve() not in own_tables]
     groups = groups_of(folder, files, ids)
@@ -155,11 +155,11 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
             f"no ids of these people, as {listed(ids, 2)}, in a column of {listed(path.name for path in strange)}, "
             "which measures something"
         )
-    made_of_series = [group for group in matrices if _made_of(group, own)]
+    made_of_series = [group for group in matrices if _are_correlations_of(group, own)]
     left += [f"{group.name}: the correlations of the series, which are computed anyway" for group in made_of_series]
     further = [group for group in matrices if group is not own and group not in made_of_series]
     for group in further:
-        name = _name(_told_apart(group, own) if own and own.kind == "matrices" else "connectivity", guess)
+        name = _name(_distinguish(group, own) if own and own.kind == "matrices" else "connectivity", guess)
         guess.blocks[name] = {"matrices": group.pattern(folder)}
         guess.remarks[name] = f"one matrix of {_size(group.files[0])} regions for each of {len(group.people)} people"
     for path, shape in arrays:
@@ -172,7 +172,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
         if path not in anatomy:
             name = _name(path.name.split(".")[0], guess)
             guess.blocks[name] = {"table": path.as_posix()}
-            guess.remarks[name] = _told(tables, [path], len(ids))
+            guess.remarks[name] = _describe_tables(tables, [path], len(ids))
     if left:
         guess.remarks["blocks"] = f"not taken: {'; '.join(left)}"
     _name_the_data(own, further, folder, guess)
@@ -211,17 +211,17 @@ def _take_anatomy(tables: Tables, n_people: int, guess: Guess) -> list[Path]:
     if anatomy:
         name = _name("anatomy", guess)
         guess.blocks[name] = {"table": [path.as_posix() for path in anatomy]}
-        guess.remarks[name] = _told(tables, anatomy, n_people)
+        guess.remarks[name] = _describe_tables(tables, anatomy, n_people)
     return anatomy
 
 
-def _told(tables: Tables, paths: Sequence[Path], n: int) -> str:
+def _describe_tables(tables: Tables, paths: Sequence[Path], n: int) -> str:
     measures = set[str]().union(*(tables[path][0] for path in paths))  # of FreeSurfer some stand in every table
     rows = min(tables[path][1] for path in paths)
     return f"{len(measures)} columns of measures; {rows} of {n} people have a row"
 
 
-def _listed(given: Any) -> list[str]:
+def _as_names(given: Any) -> list[str]:
     return [str(given)] if isinstance(given, (str, Path)) else [str(item) for item in given]
 
 
@@ -237,11 +237,11 @@ def _size(file: Path) -> int:
     return int(read_series(file).values.shape[1])
 
 
-def _told_apart(group: Group, other: Group) -> str:
+def _distinguish(group: Group, other: Group) -> str:
     """A name for one of two groups of files: that of its folder, else the words that the other's files lack.
 
     >>> one, other = (Group([Path("fc/x.csv")], name=f"*_task-{task}_relmat.tsv") for task in ("rest", "nback"))
-    >>> _told_apart(one, other)
+    >>> _distinguish(one, other)
     'rest'
     """
     above = group.files[0].parent
@@ -277,7 +277,7 @@ def _same(x: np.ndarray, y: np.ndarray) -> bool:
     return np.allclose(x[beside], y[beside], rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
-def _made_of(group: Group, own: Group | None) -> bool:
+def _are_correlations_of(group: Group, own: Group | None) -> bool:
     """Whether matrices are the correlations of the series, which are computed anyway."""
     if own is None or own.kind != "series":
         return False
@@ -335,7 +335,7 @@ def _of_everybody(
 
 def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> None:
     """No file is one person's: the table of people is the data, with its own measures or with none."""
-    tables = _listed(guess.options.pop("participants"))
+    tables = _as_names(guess.options.pop("participants"))
     if tables[1:]:
         guess.options["participants"] = tables[1:]  # the data are the first; the reader takes further ones only
     guess.reader, guess.data = "table", Path(tables[0])
@@ -363,7 +363,7 @@ def _name_the_data(own: Group | None, further: Sequence[Group], folder: Path, gu
         if guess.blocks and guess.options.get("measures") != NO_COLUMN:
             guess.blocks = {_name(Path(path).stem, guess): {"table": path}, **guess.blocks}
     elif guess.blocks and own is not None and own.kind == "matrices":
-        name = _name(_told_apart(own, further[0]) if further else "connectivity", guess)  # as rest beside nback
+        name = _name(_distinguish(own, further[0]) if further else "connectivity", guess)  # as rest beside nback
         guess.blocks = {name: {"matrices": guess.data.as_posix()}, **guess.blocks}
     elif guess.blocks:
         guess.blocks = {_name("rest", guess): {"series": folder.as_posix()}, **guess.blocks}

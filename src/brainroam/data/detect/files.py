@@ -9,7 +9,7 @@ from brainroam.data.atlas import SHIPPED
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.names import canonical, unpadded
 from brainroam.data.readers.locate import ID, SITE, files_below, match_template, refuse_volumes
-from brainroam.data.readers.repeats import starred
+from brainroam.data.readers.repeats import with_stars
 from brainroam.data.readers.series import read_series, region_count, suffix_of
 from brainroam.data.target import is_control
 from brainroam.errors import listed
@@ -201,9 +201,9 @@ def around_id(file: str, wanted: set[str]) -> tuple[str, str, str, str] | None:
     if inside:
         word = max(inside, key=len)
         before, _, after = name.partition(word)
-        return folder + slash, before.removesuffix("sub-"), starred(after), unpadded(word)
+        return folder + slash, before.removesuffix("sub-"), with_stars(after), unpadded(word)
     parts = file.split("/")
     for k, part in enumerate(parts[:-1]):
         if unpadded(part) in wanted:
-            return "".join(f"{p}/" for p in parts[:k]), "", "/" + starred("/".join(parts[k + 1 :])), unpadded(part)
+            return "".join(f"{p}/" for p in parts[:k]), "", "/" + with_stars("/".join(parts[k + 1 :])), unpadded(part)
     return None

@@ -75,7 +75,7 @@ class Settings:
         return asdict(self)
 
 
-def how_made(folder: Path) -> str | None:
+def describe_extraction(folder: Path) -> str | None:
     """How the series of a folder that we extracted were made, in words; None for any other folder."""
     try:
         content = json.loads((folder / "dataset_description.json").read_text(encoding="utf-8"))

@@ -280,10 +280,10 @@ def turn_to_time_first(
     of_site = pd.Series(turned).groupby(people["site"].astype(str).to_numpy()).agg(["sum", "size"])
     counts = ", ".join(f"{row['sum']} of {row['size']} at {site}" for site, row in of_site.iterrows() if row["sum"])
     keep = keep or (lambda person: person)
-    upright = [keep(_turned(person)) if flip else person for person, flip in zip(series, turned, strict=True)]
+    upright = [keep(_transpose(person)) if flip else person for person, flip in zip(series, turned, strict=True)]
     n = counted(int(turned.sum()), "series is", "series are")
     return upright, f"{n} regions x time and read the other way round ({counts}), for {n_regions} regions"
 
 
-def _turned(series: Series) -> Series:
+def _transpose(series: Series) -> Series:
     return replace(series, values=np.ascontiguousarray(series.values.T), names=None)

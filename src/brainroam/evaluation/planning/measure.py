@@ -18,7 +18,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from brainroam.core.targets import LEAST, added_error, aucs, correlations, counted_as, macro_auc, order_gain, placements
+from brainroam.core.targets import (
+    LEAST,
+    added_error,
+    aucs,
+    correlations,
+    equivalent_sizes,
+    macro_auc,
+    order_gain,
+    placements,
+)
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.evaluation.stats import classes, metrics, numbers
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
@@ -197,7 +206,7 @@ class SeveralClasses:
         return people * (self.n_classes - 1) / self.n_classes**2
 
     def _effective_count(self, label: np.ndarray) -> float:
-        return float(counted_as(np.bincount(label.astype(int), minlength=self.n_classes)[None])[0])
+        return float(equivalent_sizes(np.bincount(label.astype(int), minlength=self.n_classes)[None])[0])
 
     @staticmethod
     def _weight(m: float) -> float:

@@ -28,7 +28,7 @@ from brainroam import __version__
 from brainroam.data.atlas import Atlas
 from brainroam.data.target import KINDS, ORDERED, TWO_CLASSES, Target
 from brainroam.errors import CONTROL, SummaryError, UsageError, listed, visible
-from brainroam.utils.files import atomic_write, expanded, read_regular
+from brainroam.utils.files import atomic_write, expand_home, read_regular
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import Share, require_settings
 
@@ -170,7 +170,7 @@ class Message:
         header = {name: value for name, value in asdict(self).items() if name not in ("arrays", "path")}
         arrays = {name: np.asarray(array, order="C") for name, array in self.arrays.items()}
         body = safetensors.save(arrays, {"header": json.dumps(header, allow_nan=False)})
-        path = expanded(path)
+        path = expand_home(path)
         with atomic_write(path) as file:
             file.write(b"%s %d %s\n" % (MAGIC, SCHEMA, hashlib.sha256(body).hexdigest().encode()) + body)
         return path
@@ -228,7 +228,7 @@ def target_in_words(target: Target) -> str:
 
 def read_message(path: str | Path, what: str) -> Message:
     """Read a file and check every byte of it; anything that is no whole file of this kind is refused by name."""
-    path = expanded(path)
+    path = expand_home(path)
     try:
         content = read_regular(path, LARGEST)
     except OSError as error:
@@ -258,7 +258,7 @@ def _require_schema(message: Message, what: str) -> None:
     """A `ValueError` unless names, shapes and numbers are those of a file of this kind and round."""
     if message.blocks:
         _require_texts(replace(message, covariates=[*message.blocks], blocks={}))
-        if any(set(told) != set(TOLD_OF_BLOCK) for told in message.blocks.values()):
+        if any(set(facts) != set(TOLD_OF_BLOCK) for facts in message.blocks.values()):
             raise ValueError(f"of each block it tells {listed(TOLD_OF_BLOCK)}")
         if (what, message.round) != (SUMMARY, 3):
             parts = message.parts.values()
@@ -281,8 +281,8 @@ def _require_schema(message: Message, what: str) -> None:
     more |= {"spread"} & set(arrays) if (what, message.round) == (SUMMARY, 1) else set()
     more |= {name for name in arrays if READING.fullmatch(name)} if (what, message.round) == (REQUEST, 3) else set()
     if set(arrays) - more != set(expected):
-        odd = sorted(set(arrays) - more ^ set(expected))
-        raise ValueError(f"the arrays {visible(odd)} are missing, or have no place in it")
+        unexpected = sorted(set(arrays) - more ^ set(expected))
+        raise ValueError(f"the arrays {visible(unexpected)} are missing, or have no place in it")
     for name, dimensions in expected.items():
         if arrays[name].ndim != dimensions:
             raise ValueError(f"{name} has {arrays[name].ndim} dimensions, not {dimensions}")
