@@ -88,9 +88,9 @@ def audit(
             checks.append(check())
             advance(name)
         for item in candidates:
-            for found in leak_checks(item, cohort, processes, seed):
-                checks.append(found)
-                advance.now(f"{item.name}: {found.name}")
+            for outcome in leak_checks(item, cohort, processes, seed):
+                checks.append(outcome)
+                advance.now(f"{item.name}: {outcome.name}")
             advance(f"{item.name}: leaks")
             checks += permutation_checks(item, cohort, processes, permutations, seed, advance)
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)

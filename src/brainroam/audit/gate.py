@@ -88,22 +88,22 @@ def check_finished_runs(results: Results, cohort: Cohort, candidates: Sequence[M
     file = None if results.path is None else results.path / KEPT
     audits = _audits if file is None else _read(file)
     for item in candidates:
-        seen = [check for check in check_scores(results, [item.name]) if check.passed is False]
-        evidence = [f"{check.name} ({check.evidence})" for check in seen]
-        names = [check.name for check in seen]
+        suspicious = [check for check in check_scores(results, [item.name]) if check.passed is False]
+        evidence = [f"{check.name} ({check.evidence})" for check in suspicious]
+        names = [check.name for check in suspicious]
         for spec, outcome in results.records:
             if spec.method == item.name and COMPANY in outcome["notes"]:
                 names, evidence = [*names, "single-subject"], [*evidence, f"single-subject (at {spec.fold}: {COMPANY})"]
                 break
-        kept = audits.get(_audit_key(item, cohort))
-        if not names or kept is None:
+        audit = audits.get(_audit_key(item, cohort))
+        if not names or audit is None:
             continue
         words = f"the scores of its runs fail {counted(len(names), 'check', 'checks')}: {listed(evidence)}"
-        if words in kept["verdict"]:
+        if words in audit["verdict"]:
             continue
-        audits[_audit_key(item, cohort)] = {**kept, "verdict": f"{kept['verdict']}; {words}", "suspicious": True}
+        audits[_audit_key(item, cohort)] = {**audit, "verdict": f"{audit['verdict']}; {words}", "suspicious": True}
         print(f"audit of {item.name}: {words}", file=sys.stderr)
-        if not kept["leak"]:
+        if not audit["leak"]:
             warnings.warn(f"the scores of {item.name} are suspicious: {', '.join(names)} failed", stacklevel=4)
     _write(file, audits)
 

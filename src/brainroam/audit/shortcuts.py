@@ -213,8 +213,8 @@ def shuffle_checks(
     text = f"mean {measure} over held-out sites {real:.3f}, by default settings; p = {p:.2g} against {n} permutations "
     text += f"(the smallest they can give is {smallest:.2g})"
     if p > NOTABLE:
-        few = p == smallest  # no permutation did as well
-        text += f": too few to tell; give {FEWEST} or more" if few else ": cannot be told from chance"
+        too_few = p == smallest  # no permutation did as well
+        text += f": too few to tell; give {FEWEST} or more" if too_few else ": cannot be told from chance"
     yield Check("better-than-chance", name, True if p <= NOTABLE else None, p, NOTABLE, text)
 
 

@@ -202,9 +202,9 @@ def without_expensive(methods: Sequence[str], cohort: Cohort, n_folds: int) -> t
     dear = costs.pop(EXPENSIVE, 0.0)
     if dear < EXPENSIVE_SECONDS or dear < sum(costs.values()):
         return list(methods), ""
-    kept = [name for name in methods if name != EXPENSIVE]
+    without = [name for name in methods if name != EXPENSIVE]
     others = duration(sum(costs.values()))
-    return kept, (
+    return without, (
         f"{EXPENSIVE} is left out: about {duration(dear)} of one core for {len(cohort)} people and {cohort.n_rois} "
         f"regions, {others} for the other methods together; --methods {','.join(methods)} runs it"
     )

@@ -239,10 +239,10 @@ def _two_classes(
     raw: pd.DataFrame, column: Mapping[str, str], subject: pd.Series, known: bool, path: Path
 ) -> pd.DataFrame:
     """Scores, probabilities, predicted classes and labels; ``named`` where only a study, if ``known``, tells labels."""
-    given = [role for role in ("score", "probability", "predicted") if role in column]
-    if not given:
+    roles = [role for role in ("score", "probability", "predicted") if role in column]
+    if not roles:
         raise _no_column("score", [*USUAL["score"], *USUAL["probability"]], raw, path)
-    table = pd.DataFrame({role: _numbers_of(raw[column[role]], role, subject, path) for role in given})
+    table = pd.DataFrame({role: _numbers_of(raw[column[role]], role, subject, path) for role in roles})
     table = _with_scores(table.assign(subject=subject), path).drop(columns="subject")
     if "label" in column:
         values = raw[column["label"]]

@@ -145,8 +145,8 @@ def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
     folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
     folder.require_plans()
     done = {key: spec for key, (spec, outcome) in folder.runs.items() if outcome["status"] == "done"}
-    asked = folder.planned | done  # a failed run that nobody asks for any more is none of this study
-    return results_of(folder, asked.values(), partial)
+    specs = folder.planned | done  # a failed run that nobody asks for any more is none of this study
+    return results_of(folder, specs.values(), partial)
 
 
 def compare(
@@ -176,8 +176,12 @@ def compare(
     results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
     from brainroam.evaluation.checks import caveats_of
 
-    caveats, gone = caveats_of(results), results.study.get("not_shared", 0)
-    notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
+    caveats, n_left_out = caveats_of(results), results.study.get("not_shared", 0)
+    notes = (
+        [f"{counted(n_left_out, 'person is', 'people are')} not in every study and left out here."]
+        if n_left_out
+        else []
+    )
     if not results.target.is_two_classes:
         compare_target = compare_numbers if results.target.is_number else compare_classes
         compared = compare_target(results.scores, results.predictions, results.target, reference, all_pairs)

@@ -285,8 +285,8 @@ def _require_target(here: Target, foretold: Target) -> None:
         raise DataError(f"the forecast is of two classes, and these data tell {here.name}; load them without a target")
     named = not foretold.is_two_classes and foretold.name != "y"  # which stands for what a model of arrays predicts
     if here.kind != foretold.kind or (named and here.name != foretold.name):
-        asked = f"{foretold.name}:{foretold.kind}"
-        raise DataError(f"these data do not say what {foretold.name} is; name it with --target {asked}")
+        option = f"{foretold.name}:{foretold.kind}"
+        raise DataError(f"these data do not say what {foretold.name} is; name it with --target {option}")
 
 
 def _encode(values: pd.Series, target: Target) -> pd.Series:

@@ -186,17 +186,17 @@ def plain(content: Any) -> Any:
 
 def explanation_to_keep(model: Method, training: Cohort, held_out: Cohort) -> dict[str, Any] | None:
     """What to keep of a fitted model; None for one that has nothing to show."""
-    kept: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     learned_from = model.representation(_people_for_axes(training))
     if learned_from is not None:
-        there = (model.representation(people) for people in held_out.batches())
-        kept["embedding"] = np.concatenate([leading_axes(learned_from, part) for part in there if part is not None])
+        parts = (model.representation(people) for people in held_out.batches())
+        content["embedding"] = np.concatenate([leading_axes(learned_from, part) for part in parts if part is not None])
     if model.selects_scaffold:
-        kept |= model.explanation(held_out) or {}
+        content |= model.explanation(held_out) or {}
     elif model.explains_people:
         explanation = model.explanation(held_out) or {}
-        kept |= {name: part for name, part in explanation.items() if name != "edges"}
-    return round_numbers(kept) or None
+        content |= {name: part for name, part in explanation.items() if name != "edges"}
+    return round_numbers(content) or None
 
 
 def _people_for_axes(training: Cohort) -> Cohort:

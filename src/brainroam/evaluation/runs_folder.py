@@ -154,7 +154,9 @@ class RunsFolder:
             write_checksummed(file, content)
             self.damaged_plans.pop(file.name, None)
         if command.startswith(f"{PROGRAM} "):  # the study file has changed: it no longer asks for what it asked for
-            self._forget_plans([other for other, (said, _) in self._plans.items() if said == command and other != file])
+            self._forget_plans(
+                [other for other, (typed, _) in self._plans.items() if typed == command and other != file]
+            )
         self._plans.pop(file, None)
         self._plans[file] = command, specs  # the last: of two versions of a run it asks for the newer
         self._collect_planned()
@@ -189,8 +191,8 @@ class RunsFolder:
 
     def _forget_superseded(self) -> None:
         """Of runs that were asked for from several versions, the one that was done, or any, is wanted."""
-        wanted = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
-        self.planned = {spec.hash: spec for spec in self.planned.values() if not wanted[spec.key].is_rerun_of(spec)}
+        latest = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
+        self.planned = {spec.hash: spec for spec in self.planned.values() if not latest[spec.key].is_rerun_of(spec)}
 
     def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
         """Keep the outcome of a run; the tables are written again after every tenth part more of runs.

@@ -171,7 +171,7 @@ def _answers(sections: list[Section]) -> list[tuple[str, list[Section]]]:
     """Each question with the sections that answer it in a sentence; none where no section does."""
     by_id = {section.id: section for section in sections if section.gist and section.html.strip()}
     answers = [(question, [by_id[id] for id in ids if id in by_id]) for question, ids in ANSWERS]
-    return [(question, said) for question, said in answers if said]
+    return [(question, sections) for question, sections in answers if sections]
 
 
 def _subtitle(data: ReportData) -> str:
@@ -179,12 +179,12 @@ def _subtitle(data: ReportData) -> str:
     day = f"{_day(data.date)}. " if data.date else ""
     atlas = data.study["atlas"] if data.study["atlas"] != "custom" else None  # regions that nobody described
     what = "atlas" if data.words.has_regions else "table"
-    gone = data.study.get("not_shared", 0)
+    n_left_out = data.study.get("not_shared", 0)
     return (
         f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition) at "
         f"{len(data.study['sites'])} sites"
         + (f", {what} {atlas}" if atlas else "")
-        + (f"; {gone} left out who {'is' if gone == 1 else 'are'} not in every study" if gone else "")
+        + (f"; {n_left_out} left out who {'is' if n_left_out == 1 else 'are'} not in every study" if n_left_out else "")
     )
 
 

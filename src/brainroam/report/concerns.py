@@ -124,11 +124,11 @@ def findings(data: ReportData) -> list[dict]:
 
 
 def _from_audit(data: ReportData) -> Iterator[Concern]:
-    for kept in data.method_audits:
-        if kept.get("leak") or kept.get("suspicious"):
-            name = kept.get("method")
-            title = f"{name} leaks" if kept.get("leak") else f"The scores of {name} are suspicious"
-            yield Concern("audit", title, str(kept.get("verdict")), "audit")
+    for searched in data.method_audits:
+        if searched.get("leak") or searched.get("suspicious"):
+            name = searched.get("method")
+            title = f"{name} leaks" if searched.get("leak") else f"The scores of {name} are suspicious"
+            yield Concern("audit", title, str(searched.get("verdict")), "audit")
     for one in data.file_checks:
         if one.passed is not True:
             seen = "are suspicious" if one.passed is False else "are odd"

@@ -403,10 +403,10 @@ def data_words(commands: Sequence[str]) -> list[str]:
             return ["study.yaml"]  # what the command reads unless told
         if len(words) < 3 or words[1] not in READERS_OF_DATA or words[2].startswith("-"):
             continue
-        kept = [words[2]]
+        words_to_keep = [words[2]]
         for flag, value in pairwise(words[3:]):
-            kept += [flag, value] if flag in READING else []
-        return kept
+            words_to_keep += [flag, value] if flag in READING else []
+        return words_to_keep
     return []
 
 

@@ -262,5 +262,5 @@ def draw_forest(
     ax.axvline(chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     ax.set_yticks(place, [shorten(str(name), 18) for name in sites], fontsize=8)
     low = min(chance, float(np.nanmin(ends[0], initial=chance))) - 0.05
-    ax.set(xlim=(max(low, 2 * chance - 1), 1), xlabel=label)
+    ax.set(xlim=(max(low, 2 * chance - 1), 1), ylim=(-0.6, len(sites) - 0.4), xlabel=label)
     return figure

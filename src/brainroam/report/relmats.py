@@ -136,8 +136,8 @@ def _label(name: str) -> str:
     ('NYU0051', 'e7012497', '2bba0845e')
     """
     name = name.removeprefix("sub-")
-    kept = re.sub(r"[^A-Za-z0-9]", "", name)
-    return kept if kept and name.isascii() else kept + hashlib.sha256(name.encode()).hexdigest()[:8]
+    letters = re.sub(r"[^A-Za-z0-9]", "", name)
+    return letters if letters and name.isascii() else letters + hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def deconfounded_edges(cohort: Cohort, kind: str = "pearson", held_out: Sequence[str] = ()) -> Residuals:

@@ -38,8 +38,8 @@ MEANING = {
     "d_com": "Consensus contrast: the median over training sites of the difference between people with and without the "
     "condition. Positive: a stronger edge, or a larger value of a table, with the condition.",
     "d_site": "The same difference at this site alone.",
-    "covered": "Share of people whose answer holds their true class; either holds both.",
-    "decided": "Share of people for whom the answer is one class, not either.",
+    "covered": "Share of people whose answer contains their true class; 'either' contains both.",
+    "decided": "Share of people for whom the answer is one class, not 'either'.",
     "difference": "Mean over sites, weighted as the AUC is, of the difference in AUC, in points of 0.01; positive: "
     "better than the reference.",
     "effect": "Mean size of what the edge or column adds to the score; negative where a stronger edge, or a larger "
@@ -56,19 +56,15 @@ MEANING = {
     "mean_size_of_contribution": "Mean over held-out people of how much the pathway moved the logit, either way.",
     "motion_alone": "AUC of head motion alone: a logistic model of the other sites that never sees the brain.",
     "npv": "Share of people without the condition among those not predicted to have it (negative predictive value).",
-    "n": "People counted in this row.",
-    "n_cases": "People with the condition.",
-    "n_controls": "People without the condition.",
     "next_low": "95 % prediction interval: where the AUC of a next site like these is to be expected.",
     "nu": "Share of the folds whose scaffold contains the edge or column. Folds share most of their training sites.",
     "p": "Two-sided p of the mean difference, with the site as the unit.",
     "p_holm": "The same, corrected for the number of comparisons in this table (Holm).",
     "pi": "Stability: the share of bootstraps of the training sites in which the consensus d_com keeps its sign.",
     "ppv": "Share of people with the condition among those predicted to have it (positive predictive value).",
-    "prevalence": "Share of people with the condition.",
     "r_motion": "Correlation of score and log motion within site and class: 0 means that the score does not follow "
     "motion.",
-    "right": "Of the people for whom one class is named, the share with the right one.",
+    "right": "Of the people whose answer is one class, the share for whom it is the right one.",
     "sensitivity": "Share of people with the condition who are found.",
     "share": "Share of people with the condition.",
     "specificity": "Share of people without the condition who are left alone.",

@@ -4,8 +4,7 @@ Of a number: what travels, predicted against true by site, errors by site. Of cl
 was called what by site, AUC by site.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +25,22 @@ from brainroam.report.page import Drawing, render
 from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section, check_section
 from brainroam.report.sections.next_site import plan_section
-from brainroam.report.tables import Column, fixed, number, table
+from brainroam.report.tables import Column, fixed, interval, number, table
 from brainroam.utils.files import write_text
 
 LINE = 10  # people from which on a site's own line says something
+COLOURS = 10  # sites that have a colour of their own
+METHODS = (
+    Column("method", "Method"),
+    Column("r", "r", number),
+    Column("low", "95 % interval", interval("low", "high"), of_row=True),
+    Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
+    Column("off", "Level off by", number),
+    Column("scale", "Scale", number),
+    Column("mae", "Error", number),
+    Column("mae_constant", "Error of a constant", number),
+    Column("r2", "R2 within", number),
+)
 SITES = (
     Column("site", "Site"),
     Column("n", "People", fixed(0)),
@@ -45,10 +56,8 @@ PAIRS = (
     Column("classes", "Classes"),
     Column("n_sites", "Sites", fixed(0)),
     Column("auc", "AUC", number),
-    Column("low", "from", number),
-    Column("high", "to", number),
-    Column("next_low", "next site from", number),
-    Column("next_high", "to", number),
+    Column("low", "95 % interval", interval("low", "high"), of_row=True),
+    Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
     Column("told", "Told apart"),
 )
 
@@ -65,24 +74,22 @@ def write_target_page(
     chosen = method or subject(results.scores["method"].unique())
     comparison = compare(results)
     if target.is_number:
-        sites, drawings, tables = _number_content(results, chosen)
+        sites, drawings, tables = _number_content(results, chosen, comparison)
     else:
         sites, drawings, tables = _class_content(results, chosen, comparison)
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
     adaptation = adaptation_section(data)
-    beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
+    beside = [adaptation] if adaptation.html else []
     beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
     page = render(
         "numbers.html" if target.is_number else "classes.html",
         title=name or f"{target.name} at {len(sites)} sites",
-        lines=[
-            *comparison.caveats,
-            *(f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()),
-            *comparison.sentences,
-            *([f"{chosen}: {adaptation.gist}"] if adaptation.gist else []),
-        ],
+        caveats=comparison.caveats,
+        verdicts=dict(zip(comparison.table["method"], comparison.table["verdict"], strict=True)),
+        comparisons=comparison.sentences,
+        notes=[*comparison.families, *comparison.notes],
         figure=Markup("").join(inline(drawing) for drawing in drawings),
         n_sites=len(sites),
         n_people=people_and_scans(results.predictions.drop_duplicates(["site", "subject"])),
@@ -98,7 +105,9 @@ def write_target_page(
     return write_text(out, page + "\n")
 
 
-def _number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
+def _number_content(
+    results: Results, chosen: str, comparison: numbers.NumberComparison
+) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
     """Metrics of the chosen method at every site, the figure, and the tables of the page by name."""
     name = results.target.name
     sites = numbers.average_seeds(results.scores[results.scores["method"] == chosen]).sort_values("r", ascending=False)
@@ -108,7 +117,7 @@ def _number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[D
         "predicted",
         f"{name} predicted by {chosen} against the truth at held-out sites: a colour for each site, "
         f"and a line where it has {LINE} people or more; dashed: where both are equal.",
-        lambda: _draw_predicted(people.groupby("site"), name),
+        lambda: _draw_predicted(list(people.groupby("site")), name),
     )
     measured = np.isfinite(r)
     forest = Drawing(
@@ -124,15 +133,18 @@ def _number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[D
             "r within the site",
         ),
     )
-    shown = table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first")
-    return sites, [picture, forest], {"sites": shown}
+    tables = {
+        "methods": table(comparison.table, METHODS, "methods", "Every method at held-out sites, the best order first"),
+        "sites": table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first"),
+    }
+    return sites, [picture, forest], tables
 
 
-def _draw_predicted(sites: Iterable, name: str) -> Figure:
+def _draw_predicted(sites: Collection, name: str) -> Figure:
     figure, ax = canvas(5.0, 4.6)
-    for k, (_, here) in enumerate(sites):
+    for k, (site, here) in enumerate(sites):
         x, y = here["predicted"].to_numpy(dtype=float), here["label"].to_numpy(dtype=float)
-        ax.scatter(x, y, s=6, alpha=0.4, linewidth=0, color=f"C{k % 10}")
+        ax.scatter(x, y, s=9, alpha=0.5, linewidth=0, color=f"C{k % 10}", label=shorten(str(site), 14))
         if len(x) >= LINE and np.ptp(x) > 0:
             slope, height = np.polyfit(x, y, 1)
             ends = np.array([x.min(), x.max()])
@@ -140,6 +152,8 @@ def _draw_predicted(sites: Iterable, name: str) -> Figure:
     low, high = ax.get_xlim()
     ax.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     ax.set(xlabel=f"Predicted {name}", ylabel=f"True {name}")
+    if len(sites) <= COLOURS:
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8, markerscale=2)
     return figure
 
 
@@ -167,7 +181,7 @@ def _class_content(
     ]
     shown = comparison.class_pairs[comparison.class_pairs["method"] == chosen]
     of_pairs = shown.assign(
-        classes=shown["class_1"] + " / " + shown["class_2"], told=np.where(shown["apart"], "yes", "cannot be told")
+        classes=shown["class_1"] + " / " + shown["class_2"], told=np.where(shown["apart"], "yes", "not shown")
     )
     return (
         sites,
@@ -190,7 +204,10 @@ def _class_content(
 def _method_columns(target: Target) -> list[Column]:
     auc = fixed(1, 100)
     of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
-    ends = [Column(key, heading, number) for key, heading in (("next_low", "next site from"), ("next_high", "to"))]
+    ends = [
+        Column("low", "95 % interval", interval("low", "high"), of_row=True),
+        Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
+    ]
     means = [Column("balanced_acc", "Called right, %", auc), Column("brier", "Brier", number)]
     return [Column("method", "Method"), Column("auc", "AUC", number), *ends, *of_each, *means]
 

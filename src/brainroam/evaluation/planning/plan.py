@@ -271,11 +271,11 @@ def comparison_sentences(apart: Contrast, difference: float, people: float) -> l
         f"{points} would be found with {now} sites of {people:.0f} people in {chance:.0%} of such studies."
     ]
     needed, sites = apart.people_needed(difference), apart.sites_needed(difference, people)
-    wanted = f"To find {points} in 80 % of studies"
+    goal = f"To find {points} in 80 % of studies"
     if needed is None:
-        sentences.append(f"{wanted}, no number of people per site is enough with {now} sites: sites differ too much.")
+        sentences.append(f"{goal}, no number of people per site is enough with {now} sites: sites differ too much.")
     else:
-        sentences.append(f"{wanted}, {now} sites need {max(needed, 4)} people each{apart.measure.groups}.")
+        sentences.append(f"{goal}, {now} sites need {max(needed, 4)} people each{apart.measure.groups}.")
     if sites is None:
         sentences.append(f"With {people:.0f} people per site, not even 500 sites would do.")
     else:

@@ -369,21 +369,23 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
     if item.one_class:
         yield f"Everybody at {listed(item.one_class)} has the same label: no AUC there, no weight in any mean."
     yield from _describe_reversed(item)
-    few = ~has_enough_people(item.n_cases, item.n_controls)
-    if few.any():
+    small = ~has_enough_people(item.n_cases, item.n_controls)
+    if small.any():
         sites = [f"{site} ({m} + {n})" for site, m, n in zip(item.sites, item.n_cases, item.n_controls, strict=True)]
         yield (
-            f"Fewer than {JUDGED} cases or controls at {listed(np.array(sites)[few])}: "
-            f"{item.weights[few].sum() / item.weights.sum():.0%} of the weight in the means, and never named as worst."
+            f"Fewer than {JUDGED} cases or controls at {listed(np.array(sites)[small])}: "
+            f"{item.weights[small].sum() / item.weights.sum():.0%} of the weight in the means, and never named as "
+            "worst."
         )
     yield from _notes_on_institutions(item)
     for j, method in enumerate(item.methods):
         missing = [site for site, value in zip(item.sites, item.auc[:, j], strict=True) if np.isnan(value)]
         if missing:
             yield f"{method} has no result at {listed(missing)}: it is judged on the others only."
-        done, wanted = item.n_folds[:, j], item.n_folds.max(axis=1)
-        if np.any((done > 0) & (done < wanted)):
-            yield f"{method} lacks repeats at some sites ({done.sum()} of {wanted.sum()} done): finish its runs first."
+        done, possible = item.n_folds[:, j], item.n_folds.max(axis=1)
+        if np.any((done > 0) & (done < possible)):
+            count = f"{done.sum()} of {possible.sum()} done"
+            yield f"{method} lacks repeats at some sites ({count}): finish its runs first."
     yield from reasons(table[table["protocol"] == item.protocol])
 
 

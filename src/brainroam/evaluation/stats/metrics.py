@@ -214,8 +214,9 @@ def by_site(**columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
     tables: list[Any] = [pd.Series(column) if isinstance(column, Mapping) else column for column in columns.values()]
     known = [x for x in tables if isinstance(x, pd.Series) and not pd.api.types.is_numeric_dtype(x.index)]
     for column in known[1:]:
-        if odd := set(known[0].index) ^ set(column.index):
-            raise DataError(f"all columns are of the same sites; {listed(sorted(map(str, odd)))} is not in all of them")
+        if unmatched := set(known[0].index) ^ set(column.index):
+            names = listed(sorted(map(str, unmatched)))
+            raise DataError(f"all columns must be of the same sites; {names} is not in all of them")
     for column in known:
         if not column.index.is_unique:
             twice = column.index[column.index.duplicated()]

@@ -104,8 +104,8 @@ def compare_sites(
     >>> round(found.mean, 3), round(found.p, 3)
     (0.052, 0.046)
     """
-    first, second, *given = by_site(a=a, b=b, **({} if weights is None else {"weights": weights}))
-    w = given[0] if given else np.ones(len(first))
+    first, second, *given_weights = by_site(a=a, b=b, **({} if weights is None else {"weights": weights}))
+    w = given_weights[0] if given_weights else np.ones(len(first))
     measured = np.isfinite(first) & np.isfinite(second) & (w > 0)
     # Whatever the units: what counts as no difference is a matter of rounding, not of size.
     unit = max(float(np.abs([first[measured], second[measured]]).max(initial=0)), np.finfo(float).tiny)

@@ -117,14 +117,14 @@ def find_left_out_blocks(methods: Iterable[str]) -> list[LeftOut]:
         if "blocks" in settings:
             blocks = frozenset(names_of(settings.pop("blocks")))
             variants.setdefault(full_name(method, settings), {})[blocks] = name
-    found = []
+    parts = []
     for whole, by_blocks in variants.items():
         every = frozenset[str]().union(*by_blocks)
         for block in sorted(every):
             without = by_blocks.get(every - {block})
             if whole in methods and without is not None:
-                found.append(LeftOut(whole, without, block, " and ".join(sorted(every - {block}))))
-    return found
+                parts.append(LeftOut(whole, without, block, " and ".join(sorted(every - {block}))))
+    return parts
 
 
 def describe_points_added(row: Any, part: LeftOut, unit: str) -> str:

@@ -189,8 +189,8 @@ def observed_on_line(
     [-0.62, 2.03]
     """
     plain = observed_next(values, variances, variance, levels)
-    given = np.array([values, np.maximum(variances, 1e-24), looks], dtype=float)
-    a, v, x = given[:, np.isfinite(given).all(axis=0)]
+    columns = np.array([values, np.maximum(variances, 1e-24), looks], dtype=float)
+    a, v, x = columns[:, np.isfinite(columns).all(axis=0)]
     if len(a) <= MIN_SITES_NEXT or np.ptp(x) == 0 or not np.isfinite(look):
         return plain
     k, tau = len(a), TAU * np.sqrt(v.mean() + a.var())

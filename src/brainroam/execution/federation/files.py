@@ -258,7 +258,7 @@ def _require_schema(message: Message, what: str) -> None:
     """A `ValueError` unless names, shapes and numbers are those of a file of this kind and round."""
     if message.blocks:
         _require_texts(replace(message, covariates=[*message.blocks], blocks={}))
-        if any(set(told) != set(TOLD_OF_BLOCK) for told in message.blocks.values()):
+        if any(set(facts) != set(TOLD_OF_BLOCK) for facts in message.blocks.values()):
             raise ValueError(f"of each block it tells {listed(TOLD_OF_BLOCK)}")
         if (what, message.round) != (SUMMARY, 3):
             parts = message.parts.values()
@@ -281,8 +281,8 @@ def _require_schema(message: Message, what: str) -> None:
     more |= {"spread"} & set(arrays) if (what, message.round) == (SUMMARY, 1) else set()
     more |= {name for name in arrays if READING.fullmatch(name)} if (what, message.round) == (REQUEST, 3) else set()
     if set(arrays) - more != set(expected):
-        odd = sorted(set(arrays) - more ^ set(expected))
-        raise ValueError(f"the arrays {visible(odd)} are missing, or have no place in it")
+        unexpected = sorted(set(arrays) - more ^ set(expected))
+        raise ValueError(f"the arrays {visible(unexpected)} are missing, or have no place in it")
     for name, dimensions in expected.items():
         if arrays[name].ndim != dimensions:
             raise ValueError(f"{name} has {arrays[name].ndim} dimensions, not {dimensions}")

@@ -32,8 +32,9 @@ from brainroam.execution.federation.disclosure import (
     singled_out,
 )
 
-FEW_OF_CLASS = "left out: {n} people, fewer than the {least} below which a summary tells too much about each of them"
-FEW_ALIKE = "left out: {n}, fewer than {least} of a class who have the same blocks, or nobody of them differs"
+FEW_OF_CLASS = "left out: fewer than the {least} people below which a summary tells too much about each of them"
+FEW_ALIKE = "left out: {who}, fewer than {least} of a class who have the same blocks, or nobody of them differs"
+OTHERS = "people with other blocks than the rest"
 NOT_OF_ALL = "dropped: those who lack a block could be told by it"
 
 
@@ -89,8 +90,8 @@ def without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str,
     code, person = cohort.targets.astype(int), persons(cohort.table).to_numpy()
     counts = {name: len(set(person[code == k])) for k, name in enumerate(target.classes)}
     few = {name: n for name, n in counts.items() if n < least}
-    kept = ~np.isin(code, [target.classes.index(name) for name in few])
-    why = {f"{target.name} {name}": FEW_OF_CLASS.format(n=n, least=least) for name, n in few.items() if n}
+    included = ~np.isin(code, [target.classes.index(name) for name in few])
+    why = {f"{target.name} {name}": FEW_OF_CLASS.format(least=least) for name, n in few.items() if n}
     if len(few) > len(target.classes) - 2:
         raise SummaryError(
             f"site {cohort.sites[0]}: fewer than two classes of {target.name} have the {least} people below which a "
@@ -99,7 +100,7 @@ def without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str,
     table, names = cohort.table, [name for name in target.classes if name not in few]
     place = {float(target.classes.index(name)): float(k) for k, name in enumerate(names)}
     recoded = table.assign(label=table["label"].map(place))
-    return cohort.predicting(replace(target, classes=tuple(names)), recoded).subset(kept), why
+    return cohort.predicting(replace(target, classes=tuple(names)), recoded).subset(included), why
 
 
 def labels_of(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.ndarray, float]:
@@ -171,7 +172,7 @@ def disclosable_people(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict
     if not cohort.blocks:
         return cohort, {}, {}
     group = _groups(cohort)
-    kept, table = np.zeros(len(cohort), dtype=bool), cohort.table[["label", *cohort.covariate_names]].copy()
+    included, table = np.zeros(len(cohort), dtype=bool), cohort.table[["label", *cohort.covariate_names]].copy()
     untold: dict[str, str] = {}
     alone = len(set(group)) == 1
     for name in dict.fromkeys(group):
@@ -185,13 +186,14 @@ def disclosable_people(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict
                 continue
             untold |= {column: NOT_OF_ALL for column, reason in why.items() if reason.startswith("dropped")}
             table.iloc[here] = drawn
-        kept[here] = True
-    if not kept.any():
-        raise DataError(f"site {cohort.sites[0]}: {FEW_ALIKE.format(n='everybody', least=least)}: nothing was written")
+        included[here] = True
+    if not included.any():
+        raise DataError(
+            f"site {cohort.sites[0]}: {FEW_ALIKE.format(who='everybody', least=least)}: nothing was written"
+        )
     drawn_in = cohort if alone else cohort.with_columns(table)
-    gone = persons(cohort.table)[~kept].nunique()
-    left_out = {"people": FEW_ALIKE.format(n=f"{gone} with other blocks than the rest", least=least)} if gone else {}
-    return drawn_in.subset(kept), untold, left_out
+    left_out = {} if included.all() else {"people": FEW_ALIKE.format(who=OTHERS, least=least)}
+    return drawn_in.subset(included), untold, left_out
 
 
 _NOTHING = ""
@@ -232,7 +234,8 @@ def _draw_in_group(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str
     if encoder.levels_:  # refused later, in words
         return group.table[["label", *names]], {}
     means = pd.DataFrame(encoder.encode(table), columns=names).groupby(person).mean()
-    told, why = disclosable_covariates(means, y, k)
-    rows = told.where(told.notna(), means).iloc[person].reset_index(drop=True)  # what is dropped is so in all blocks
+    disclosable, why = disclosable_covariates(means, y, k)
+    disclosable = disclosable.where(disclosable.notna(), means)  # what is dropped is so in all blocks
+    rows = disclosable.iloc[person].reset_index(drop=True)
     rows.insert(0, "label", labels.iloc[person].to_numpy())
     return rows, why

@@ -80,13 +80,13 @@ class Pool:
         begun = (self.folder / POOL).is_file()
         if self.folder.exists() and not begun and any(self.folder.iterdir()):
             raise SummaryError(f"{self.folder} exists and is no pool of summaries; choose another name")
-        kept = read_checksummed(self.folder / POOL, SummaryError) if begun else {}
-        self.thresholds = {**kept.get("thresholds", THRESHOLDS), **(thresholds or {})}
-        self._withdrawn: list[str] = kept.get("withdrawn", [])
+        earlier = read_checksummed(self.folder / POOL, SummaryError) if begun else {}
+        self.thresholds = {**earlier.get("thresholds", THRESHOLDS), **(thresholds or {})}
+        self._withdrawn: list[str] = earlier.get("withdrawn", [])
         for name in self.thresholds:
             if name not in THRESHOLDS:
                 raise unknown("setting of a pool", name, THRESHOLDS)
-        if kept.get("deleting"):
+        if earlier.get("deleting"):
             self._delete_withdrawn()
         self._messages = self._read_received()
 
@@ -171,7 +171,7 @@ class Pool:
             self._forget(0)
             sites = f"{len(self.sites)} site(s) so far ({listed(self.sites)})"
             return Progress(1, [f"{sites}; {MIN_SITES} are needed to go on"])
-        lines, odd, blocks = list[str](), list[str](), dict[str, PooledBlock]()
+        lines, warnings, blocks = list[str](), list[str](), dict[str, PooledBlock]()
         ready = {name: of_sites for name, of_sites in firsts.items() if len(of_sites) >= MIN_SITES}
         for name, of_sites in ready.items():
             label = f"{name}: " if name else ""
@@ -190,7 +190,7 @@ class Pool:
                 f"from {counts} people of {len(block.sites)} sites"
             )
             lines += [f"note: {label}{note}" for note in block.statistics.deconfounder.notes_]
-            odd += [f"{label}{text}" for text in suspicions(block.summaries)]
+            warnings += [f"{label}{text}" for text in suspicions(block.summaries)]
         if not blocks:
             raise EmptyScaffoldError("the sites agree on nothing in any block")
         lines += [
@@ -205,10 +205,10 @@ class Pool:
             self._forget(1)
             self._ask(2, {name: (block.like, block.request(MIN_SITES)) for name, block in blocks.items()})
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
-            return Progress(2, lines, odd)
-        return self._third(blocks, lines, odd)
+            return Progress(2, lines, warnings)
+        return self._third(blocks, lines, warnings)
 
-    def _third(self, blocks: Mapping[str, PooledBlock], lines: list[str], odd: list[str]) -> Progress:
+    def _third(self, blocks: Mapping[str, PooledBlock], lines: list[str], warnings: list[str]) -> Progress:
         """Model and readings without each site; with all third summaries also scores and calibration."""
         members, sites = list(blocks.values()), self.sites
         weights = block_weights(members).weights if len(members) > 1 else np.ones(1)
@@ -251,11 +251,11 @@ class Pool:
         if scores is None:
             self._forget(2)
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
-            return Progress(3, lines, odd)
+            return Progress(3, lines, warnings)
         if len(blocks) > 1:
             scores = scores.join(self._without_each(held_out, third, list(blocks)))
         lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
-        return Progress(4, lines, odd, scores)
+        return Progress(4, lines, warnings, scores)
 
     def _without_each(
         self, sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]], blocks: Sequence[str]

@@ -167,10 +167,10 @@ class _Block:
         raw = CovariateEncoder().fit(covariates).encode(covariates)
         covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
         covariates[list(untold or ())] = np.nan
-        told, withheld = disclosable_covariates(covariates, y, k)
+        disclosable, withheld = disclosable_covariates(covariates, y, k)
         self.why |= withheld | dict(untold or {})
         edges = cohort_edges(cohort, self.settings.kind, self.settings.shrinkage, self.settings.robust)
-        self.people = People(mean_of_scans(edges, person), y, told, k, own_units, level)
+        self.people = People(mean_of_scans(edges, person), y, disclosable, k, own_units, level)
         #: Whose row each is, in the order of people.
         self.who = persons(cohort.table)[~pd.Series(person).duplicated().to_numpy()].tolist()
         self.request, self.terms, self.ledger, self.target = request, terms, ledger, target
@@ -221,21 +221,21 @@ def _of_blocks(
     """The blocks that somebody of the site has and that are asked for, of those who may be told by them."""
     if terms.protection is not None:
         raise UsageError("noise (--epsilon) is made for one measurement; give the data without the other blocks")
-    asked = request.parts if request else {}
-    if request is not None and "" in asked:
+    parts = request.parts if request else {}
+    if request is not None and "" in parts:
         raise SummaryError(f"{request.path} asks for one measurement, these data have several; name its block: --only")
     cohort, untold, why = disclosable_people(cohort, terms.least, terms.min_count)
     blocks = {block: cohort} if block is not None and not cohort.blocks else cohort.blocks
     summarised = {}
     for name, one in blocks.items():
         have = cohort.has_block(name) if cohort.blocks else np.ones(len(cohort), dtype=bool)
-        if block in (None, name) and have.any() and (request is None or name in asked):
+        if block in (None, name) and have.any() and (request is None or name in parts):
             own = None if ledger is None else ledger.of_block(name)
-            summarised[name] = _Block(one.subset(have), asked.get(name), terms, own, untold=untold)
+            summarised[name] = _Block(one.subset(have), parts.get(name), terms, own, untold=untold)
             summarised[name].why |= why
     if not summarised:
         raise SummaryError(
-            f"site {terms.site} has none of the blocks that are asked for: {listed(asked or [block])}; it has "
+            f"site {terms.site} has none of the blocks that are asked for: {listed(parts or [block])}; it has "
             f"{listed(blocks)}"
         )
     return summarised
@@ -275,20 +275,20 @@ def _products(
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
     """The second summary; edges told to requests before count among those that may show somebody."""
-    asked, y, counts = request.arrays["edges"], people.y, people.counts
+    edges, y, counts = request.arrays["edges"], people.y, people.counts
     if protection is not None:
-        products = protection.products(asked, people.edges[:, asked], request.arrays["centre"], y, rng)
+        products = protection.products(edges, people.edges[:, edges], request.arrays["centre"], y, rng)
         return {"counts": counts, **vars(products)}
-    may_tell = disclosable_edges(asked, request.arrays["priority"], before, len(y))
-    union = np.union1d(asked[may_tell], before)
+    may_tell = disclosable_edges(edges, request.arrays["priority"], before, len(y))
+    union = np.union1d(edges[may_tell], before)
     values, huber_k = people.on(union, request.settings.huber_k), request.settings.huber_k
     residuals = own_residuals(values, people.covariates, huber_k)[1]
     lacking = np.isnan(values) & ~np.isnan(values).all(axis=0)
     shown = recognisable(np.nan_to_num(residuals), lacking, people.min_count)
-    kept = np.full((len(y), len(asked)), np.nan)
-    kept[:, may_tell] = np.where(shown, np.nan, values)[:, np.isin(union, asked[may_tell])]
-    products = SiteProducts.of(asked, kept, y, people.covariates, huber_k)
-    products.sums[:, np.isnan(kept).all(axis=0)] = np.nan
+    disclosed = np.full((len(y), len(edges)), np.nan)
+    disclosed[:, may_tell] = np.where(shown, np.nan, values)[:, np.isin(union, edges[may_tell])]
+    products = SiteProducts.of(edges, disclosed, y, people.covariates, huber_k)
+    products.sums[:, np.isnan(disclosed).all(axis=0)] = np.nan
     return {"counts": counts, **vars(products)}
 
 

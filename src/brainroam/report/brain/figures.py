@@ -43,6 +43,7 @@ from brainroam.utils.files import write_csv
 
 KINDS = ("chord", "glass")
 SHOWN = 20  # pathways of each sign
+LABEL = 24  # characters of the name of a region on the circle
 NAMES = ("q05", "q25", "median", "q75", "q95")
 SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
 COUNTS = LinearSegmentedColormap.from_list("counts", ["#e9ebee", BLUE])
@@ -147,9 +148,11 @@ class ScaffoldDisplay(NotebookDisplay):
             degrees = np.degrees(a) % 360
             left = 90 < degrees < 270
             side = {"rotation": degrees - 180, "ha": "right"} if left else {"rotation": degrees, "ha": "left"}
-            name = shorten(region_words(self.atlas.labels[k]), 24)
+            name = shorten(region_words(self.atlas.labels[k]), LABEL)
             ax.text(1.05 * x, 1.05 * y, name, fontsize=7.5, va="center", rotation_mode="anchor", **side)
-        ax.set(xlim=(-1.65, 1.65), ylim=(-1.65, 1.65), aspect="equal")
+        longest = max((len(region_words(self.atlas.labels[k])) for k in order), default=0)
+        reach = 1.15 + 0.5 * min(longest / LABEL, 1)  # room for the names
+        ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
         ax.set_axis_off()
 
     def _glass(self, ax: Axes) -> None:
@@ -265,7 +268,7 @@ def chord_drawing(explanation: Explanation) -> Drawing | None:
     parts = explanation.parts
     lobes = f" Dots of one colour lie in one {parts.kind}." if parts else ""
     caption = (
-        f"The same {len(display.values)} pathways between named regions; vermilion: stronger in people with the "
+        f"The {len(display.values)} largest pathways between named regions; vermilion: stronger in people with the "
         f"condition, blue: weaker. Thicker lines stand for larger contrasts.{lobes}"
     )
     return drawing("chord", caption, display)

@@ -95,21 +95,21 @@ MARKERS = "osD^vP*X"
 
 def embedding_section(data: ReportData) -> Section:
     """The method of the report beside another, coloured by diagnosis and by site."""
-    wanted = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
-    embedded = ((name, spaces) for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name)))
+    candidates = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
+    embedded = ((name, spaces) for name in candidates if name not in CONTROLS and (spaces := embeddings(data, name)))
     shown = dict(islice(embedded, 2))
     if not shown:
         what = "Whether people group by diagnosis or by site"
         return missing("embedding", "Embedding", what, data.command("loso", "--methods core,ensemble"))
     maps = {name: (t_sne(points), people) for name, (points, people) in shown.items()}
     caption = (
-        "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: what they have; right: the fold that "
-        "held them out. Every fold has a space of its own: axes are centred and scaled within it and turned to rise "
-        "with its score, so a difference of level between folds cannot show. In t-SNE, distances between groups mean "
-        "little."
+        "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: diagnosis; right: the fold that held "
+        "them out. Every fold has axes of its own, which are centred and scaled within the fold and turned to rise "
+        "with its score; a difference of level between folds therefore cannot show. In t-SNE, distances between groups "
+        "mean little."
     )
     drawing = Drawing("embedding", caption, lambda: draw_maps(maps))
-    sentence = "Does what the decision is made from group people by diagnosis, as it should, or by site? "
+    sentence = "Do people group by diagnosis, as they should, or by site, in the features that a method decides from? "
     fold = "fold" if data.protocol == "halves" else data.unit
     sentence += " ".join(neighbourhood(name, *spaces, fold) for name, spaces in shown.items())
     html = render("embedding.html", sentence=sentence, figure=inline(drawing))

@@ -47,7 +47,8 @@ def scaffold_section(data: ReportData) -> Section:
     columns = explanation.atlas.columns
     makers = (columns_drawing, places_drawing) if columns else (connectome_drawing, chord_drawing)
     brain = [made for make in makers if (made := make(explanation))]
-    after = [drawing for make in (sites_drawing, lobes_drawing) if (drawing := make(explanation))]
+    sites, lobes = sites_drawing(explanation), lobes_drawing(explanation)
+    after = [drawing for drawing in (sites, lobes) if drawing]
     positive, negative = explanation.signed(10)
     shown = explanation.pathways.head(LISTED)
     ones, up, down = ("columns", "Larger", "Smaller") if columns else ("pathways", "Stronger", "Weaker")
@@ -65,7 +66,8 @@ def scaffold_section(data: ReportData) -> Section:
         ones=ones,
         positive=pathway_table(positive, "positive-pathways", f"{up} in people with the condition: the ten largest"),
         negative=pathway_table(negative, "negative-pathways", f"{down} in people with the condition: the ten largest"),
-        every_title=f"The {len(shown)} largest of all {len(explanation.pathways)} {ones} that any fold selected",
+        every_title=f"{_count_shown(len(shown), len(explanation.pathways))} {ones} that any fold selected",
+        sites_title=f"Sites and {parts.kind}s" if lobes and (parts := explanation.parts) else "Sites",
         every=pathway_table(
             shown, "pathways", f"{ones.capitalize()} by the size of d_com, whichever folds selected them", whole=True
         ),
@@ -73,6 +75,10 @@ def scaffold_section(data: ReportData) -> Section:
         sites=_site_table(explanation),
     )
     return Section("scaffold", "Scaffold", html, (*brain, *after))
+
+
+def _count_shown(n: int, total: int) -> str:
+    return f"All {n}" if n == total else f"The {n} largest of all {total}"
 
 
 def scene(explanation: Explanation) -> dict[str, Any] | None:

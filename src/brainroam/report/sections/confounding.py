@@ -105,7 +105,7 @@ class MotionDisplay(NotebookDisplay):
         variance = float((centred["motion"] ** 2).sum())
         if variance > 0:
             slope = float((centred["motion"] * centred["score"]).sum()) / variance
-            ax.plot(x, slope * x, color=INK, linewidth=1.8, label=f"r = {self.correlation:+.2f}")
+            ax.plot(x, slope * x, color=INK, linewidth=1.8, label="least squares")
         ax.set(xlabel="log mean FD, within site and class", ylabel="Score, within site and class")
         spacing = {"columnspacing": 1, "handletextpad": 0.3, "markerscale": 1.8}
         ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=3, frameon=False, **spacing)

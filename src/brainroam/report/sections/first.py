@@ -224,9 +224,10 @@ def plain_sentences(data: ReportData):
         text = f"At {data.next_place} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
         if data.references:
             plain = _times(data.references[PLAIN])
-            text += f" Plain ridge regression on the same {data.words.all_features} reaches {plain}."
+            text += f" Plain ridge regression ({PLAIN}) on the same {data.words.all_features} reaches {plain}."
         if data.against(CONFOUNDS):
-            text += f" Covariates alone, without the brain, reach {_times(data.row_of(data.beside(CONFOUNDS))['auc'])}."
+            alone = _times(data.row_of(data.beside(CONFOUNDS))["auc"])
+            text += f" Covariates alone ({CONFOUNDS}), without the brain, reach {alone}."
         yield text
 
 

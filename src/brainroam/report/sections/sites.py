@@ -212,17 +212,15 @@ def _spread(data: ReportData) -> str:
     if len(sites) < 2:
         return ""
     classes = sites["n_cases"], sites["n"] - sites["n_cases"]
-    large, few = sites[may_be_named(*classes)], sites.loc[~has_enough_people(*classes), "site"]
+    large, small = sites[may_be_named(*classes)], sites.loc[~has_enough_people(*classes), "site"]
     unsure = sites.loc[(sites["low"] <= 0.5) & (sites["high"] >= 0.5), "site"]
     below = sites.loc[sites["high"] < 0.5, "site"]
     text = ""
     if len(large) > 1:
         best, worst = large.iloc[0], large.iloc[-1]
         text = f"Best: {best['site']} ({best['auc']:.2f}); worst: {worst['site']} ({worst['auc']:.2f}). "
-    if len(few):
-        text += (
-            f"Fewer than {JUDGED} people with the condition or controls, so neither best nor worst: {listed(few, 20)}. "
-        )
+    if len(small):
+        text += f"Fewer than {JUDGED} people of a class, so neither best nor worst: {listed(small, 20)}. "
     if len(below):
         text += f"At {listed(below, 20)} the interval lies below guessing (0.5). "
     if len(unsure):

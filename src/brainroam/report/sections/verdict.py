@@ -55,37 +55,35 @@ def judge_result(data: ReportData) -> str:
     if math.isnan(row["auc_low"]):
         return ""
     if row["auc_low"] <= 0.5:
-        return f"These data do not show that it is better than guessing{_beside_others(data)}."
+        return f"These data do not show that it is better than guessing. {_beside_others(data)}".strip()
     text = "It is better than guessing on average"
     if row["next_low"] <= 0.5:
-        text += f", but guessing lies within what is to be expected of {data.next_place}"
+        text += f", but at {data.next_place} it may be no better than guessing"
     elif row["next_low"] > 0.5:
-        text += f", and expected to be so at {data.next_place}"
-    return f"{text}{_beside_others(data)}."
+        text += f", and is expected to be so at {data.next_place}"
+    return f"{text}. {_beside_others(data)}".strip()
 
 
 def _beside_others(data: ReportData) -> str:
-    """Whether it is worth more than covariates alone and than plain ridge; nothing of what was not run."""
+    """Whether it is better than covariates alone and than plain ridge, a sentence each; nothing of what was not run."""
     names = {CONFOUNDS: "covariates alone (confounds)", PLAIN: "plain ridge"}
     results = {name: data.against(name) for name in names}
-    untold = [names[name] for name, against in results.items() if against == NO_DIFFERENCE_FOUND]
-    parts = [
-        f"{names[name]} {'are' if name == CONFOUNDS else 'is'} better" for name in results if results[name] == WORSE
-    ]
-    if untold:
-        parts.append(f"these data cannot tell it from {' or '.join(untold)}")
-    better = [names[name] for name, against in results.items() if against == BETTER]
-    if better:
-        parts.append(f"it is better than {' and '.join(better)}")
-    return "".join(f"; {part}" for part in parts)
+    better, worse, unclear = (
+        [names[name] for name, against in results.items() if against == outcome]
+        for outcome in (BETTER, WORSE, NO_DIFFERENCE_FOUND)
+    )
+    sentences = [f"It is worse than {' and '.join(worse)}."] if worse else []
+    sentences += [f"These data cannot tell it from {' or '.join(unclear)}."] if unclear else []
+    sentences += [f"It is better than {' and '.join(better)}."] if better else []
+    return " ".join(sentences)
 
 
 def _against(data: ReportData) -> list[str]:
     """What each block adds; then the best other method, the plain ridge, and the controls that see no brain."""
     real = [name for name in data.comparison.table["method"] if name not in (data.method, *CONTROLS)]
-    wanted = dict.fromkeys([*real[:1], *(name for name in (PLAIN, "confounds", "site-only") if name in data.compared)])
+    others = dict.fromkeys([*real[:1], *(name for name in (PLAIN, "confounds", "site-only") if name in data.compared)])
     sentences = data.comparison.against
-    return [f"{text}." for text in (*data.comparison.added, *(sentences[n] for n in wanted if n in sentences))]
+    return [f"{text}." for text in (*data.comparison.added, *(sentences[n] for n in others if n in sentences))]
 
 
 def _facts(data: ReportData, row: dict):
