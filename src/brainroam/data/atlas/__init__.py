@@ -206,7 +206,7 @@ def load_atlas(source: str | Path | Atlas) -> Atlas:
     """
     if isinstance(source, Atlas):
         return source
-    from brainroam.data.atlas.known import canonical, atlas_by_name
+    from brainroam.data.atlas.known import atlas_by_name, canonical
 
     path, name = Path(source), canonical(str(source))
     if name in SHIPPED:
