@@ -9,6 +9,7 @@ from brainroam.cli.init import study_text
 from brainroam.data.detect import look
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.measures import measures_of
+from brainroam.errors import UsageError
 
 N, P = 12, 5
 RNG = np.random.default_rng(0)
@@ -320,3 +321,31 @@ def test_of_correlations_and_their_fisher_z_in_one_folder_one_is_read(tmp_path):
         assert cohort.measure == "matrices" and not cohort.blocks
         np.testing.assert_allclose(cohort.series[3], weak[3])
     assert "holds the same as" in look(tmp_path).remarks["blocks"]
+
+
+def test_measures_are_not_offered_as_the_diagnosis_and_usual_names_of_sex_are_known(tmp_path):
+    """One csv of ages, as of fcon1000: nobody has a diagnosis."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"sub_id": [f"Oslo_sub{k:05d}" if k % 2 else f"Rome_sub{k:05d}" for k in range(60)]})
+    people["age"], people["PTGENDER"] = rng.uniform(20, 60, 60).round(1), rng.choice(["M", "F"], 60)
+    measures = rng.normal(2.5, 0.2, (60, 12)).round(2)
+    table = people.join(pd.DataFrame(measures, columns=[f"lh_G_region{k}" for k in range(12)]))
+    table.to_csv(tmp_path / "wide.csv", index=False)
+    (asked,) = look(tmp_path / "wide.csv").questions
+    assert asked.option == "label_col" and asked.choices == ("none",) and "--target" in asked.text
+    guess = look(tmp_path / "wide.csv", {"target": "age"})
+    assert not guess.questions and guess.options["sex_col"] == "PTGENDER" and "sex_col" not in guess.remarks
+
+
+def test_new_people_are_read_whatever_diagnoses_they_have(tmp_path):
+    """Three codes, of which a model knows two: nobody needs a diagnosis to be predicted."""
+    table = pd.DataFrame({"id": [f"p{k}" for k in range(30)], "site": "X", "dx": ["AD", "CN", "MCI"] * 10})
+    values = np.random.default_rng(0).normal(2.5, 0.2, (30, 12)).round(3)
+    table.join(pd.DataFrame(values, columns=[f"lh_r{k}" for k in range(12)])).to_csv(tmp_path / "new.csv", index=False)
+    with pytest.warns(UserWarning, match="which is the condition"):
+        cohort = load_cohort(tmp_path / "new.csv", require_label=False)
+    assert len(cohort) == 30 and cohort.table["label"].isna().all()
+    told = load_cohort(tmp_path / "new.csv", require_label=False, case="AD", control="CN")
+    assert told.table["label"].notna().sum() == 20
+    with pytest.raises(UsageError, match="AC"):
+        load_cohort(tmp_path / "new.csv", require_label=False, case="AC")

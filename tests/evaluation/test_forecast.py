@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -197,6 +198,15 @@ def test_labels_come_as_a_table_a_mapping_or_a_cohort_and_unknown_ones_do_not_co
     assert any("no diagnosis" in note for note in brainroam.reveal(forecast, tmp_path / "labels.csv").notes)
 
 
+def test_another_share_of_cases_than_was_foretold_is_told(forecast, new):
+    assert not any("scatters" in note for note in brainroam.reveal(forecast, new).notes)
+    first = np.flatnonzero(new.table["site"] == new.sites[0])
+    rare = new.labels.copy()
+    rare[first] = np.arange(len(first)) == 0
+    (note,) = brainroam.reveal(forecast, with_labels(new, rare).table).notes
+    assert note.startswith(f"{new.sites[0]}: 1 of 16 people are cases") and "scatters" in note
+
+
 def test_the_ledger_counts_each_forecast_once_and_knows_what_was_never_revealed(forecast, folder, new, tmp_path):
     path = tmp_path / "ledger.csv"
     assert record_forecast(path, forecast) == []
@@ -215,6 +225,30 @@ def test_the_ledger_counts_each_forecast_once_and_knows_what_was_never_revealed(
     path.write_text("a,b\n1,2\n")
     with pytest.raises(BrainroamError, match="ledger"):
         read_ledger(path)
+
+
+def test_a_site_whose_diagnoses_come_later_is_waited_for_and_counts_then(forecast, new, tmp_path):
+    path = tmp_path / "ledger.csv"
+    record_forecast(path, forecast)
+    first = np.where(new.table["site"] == new.sites[0], new.labels, np.nan)
+    lines = record_reveal(path, brainroam.reveal(forecast, with_labels(new, first).table))
+    assert any(f"diagnosis yet: {new.sites[1]}" in line for line in lines)
+    assert set(revealed(read_ledger(path))["site"]) == {new.sites[0]}
+    assert new.sites[1] in write_ledger_page(path).read_text().partition("not revealed</")[2]
+    lines = record_reveal(path, brainroam.reveal(forecast, new))
+    assert not any("yet" in line for line in lines)
+    assert len(revealed(read_ledger(path))) == 8
+
+
+def test_two_commands_that_write_one_ledger_at_once_lose_nothing(folder, new, forecast, tmp_path):
+    path, made = tmp_path / "ledger.csv", []
+    for minute in range(6):
+        time = f"2026-11-18T04:0{minute}:00+00:00"
+        made.append(Forecast({**forecast.content, "made": {**forecast.content["made"], "time": time}}))
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda one: record_forecast(path, one), made))
+    ledger = read_ledger(path)
+    assert set(ledger["forecast"]) == {one.hash for one in made} and changed_line(ledger) is None
 
 
 def test_a_ledger_shows_what_was_changed_cut_off_or_tried_before(folder, fitted, cohort, new, forecast, tmp_path):

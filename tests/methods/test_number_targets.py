@@ -13,12 +13,13 @@ from brainroam.core.connectivity import EdgeKind, edges
 from brainroam.core.covariates import nuisance_variables
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.model import CoreModel
+from brainroam.core.pathways import SITE_PEOPLE, site_rows
 from brainroam.core.recipe import Recipe
 from brainroam.core.ridge import ridge_candidates
 from brainroam.core.scaffold import site_contrasts
 from brainroam.core.site_edges import SiteEdges
 from brainroam.core.site_folds import SiteFolds
-from brainroam.core.site_statistics import NUMBER_PENALTIES, SITE_PEOPLE, SiteStatistics, site_rows
+from brainroam.core.site_statistics import NUMBER_PENALTIES, SiteStatistics
 from brainroam.core.targets import correlations, number_within_sites, order_gain, slopes
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, MemoryLimitError, UsageError
@@ -184,7 +185,7 @@ def test_levels_of_sites_are_random_effects_in_the_reading_of_core():
             t[place == k] -= t[place == k].mean()
         rows = site_rows(level, t_level, n_people)
         found = ridge_candidates(within, t, [(0.5,), (4.0,)], rows)
-        unit = ((within**2).sum() + (rows[0] ** 2).sum()) / len(place)
+        unit = ((within**2).sum() + (rows.features**2).sum()) / len(place)
         for penalty, weights in zip((0.5, 4.0), found, strict=True):
             absolute = penalty * unit
             features = np.hstack([within + level[place], np.sqrt(absolute / SITE_PEOPLE) * np.eye(4)[place]])

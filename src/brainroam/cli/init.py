@@ -47,7 +47,11 @@ def init(
     institution: Annotated[str | None, typer.Option(help="Its column of institutions of sites.", **COLUMN)] = None,
     target: Annotated[
         str | None,
-        typer.Option(help="What is predicted, if not two classes: COLUMN, COLUMN:number, COLUMN:log.", **COLUMN),
+        typer.Option(
+            help="What is predicted, if not two classes: COLUMN, COLUMN:number, COLUMN:log, "
+            "COLUMN:ordered=mild,severe.",
+            **COLUMN,
+        ),
     ] = None,
     case: Annotated[str | None, typer.Option(help="The diagnosis that is the condition.", **CODE)] = None,
     control: Annotated[str | None, typer.Option(help="The diagnosis that is the controls.", **CODE)] = None,
@@ -162,7 +166,8 @@ def _describe_people(cohort: "Cohort") -> Iterator[str]:
     target, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
     labelled = cohort.table["label"].notna().any()
     cases = f"{int((cohort.people['label'] == 1).sum())} with the condition" if labelled else "no diagnosis known"
-    predicted = cases if target.is_two_classes else f"target {target.name} ({target.kind})"
+    steps = f": {', '.join(target.classes)}" if target.classes else ""
+    predicted = cases if target.is_two_classes else f"target {target.name} ({target.kind}{steps})"
     yield (
         f"{cohort.counted} of {counted(len(cohort.sites), 'site', 'sites')}, {predicted}, {cohort.n_rois} {measured}; "
         f"{len(cohort.excluded)} left out"

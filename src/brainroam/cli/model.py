@@ -333,7 +333,12 @@ def foretell(
     show_excluded(cohort.excluded)
     if labels:
         typer.echo(f"{counted(labels, 'label', 'labels')} in {source.data} ignored")
-    for line in (*forecast.sentences(), *record_forecast(book, forecast)):
+    try:
+        told = record_forecast(book, forecast)
+    except BaseException:
+        out.unlink()  # its hash was not told to anybody; the same command can be typed again
+        raise
+    for line in (*forecast.sentences(), *told):
         typer.echo(line)
     typer.echo(f"{out}: SHA-256 {forecast.hash}")
     typer.echo(f"Commit or send this hash before labels are opened; then: brainroam reveal {out} LABELS")

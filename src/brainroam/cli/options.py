@@ -93,7 +93,7 @@ Controls = Annotated[
     str | None,
     typer.Option(
         help="Then see what this many controls of the held-out site bring, as 0,5,10,20,40: they move its threshold "
-        "and are not scored.",
+        "and are not scored. Of a number: people whose value is known, who mend level and scale.",
         metavar="N,N",
     ),
 ]
@@ -187,7 +187,8 @@ class ReadingOptions:
     target: Annotated[
         str | None,
         typer.Option(
-            help="Predict this column instead of the diagnosis: FIQ, age:log, severity:ordered, DSM:classes.",
+            help="Predict this column instead of the diagnosis: FIQ, age:log, ADOS:ordered, "
+            "severity:ordered=mild,severe, DSM:classes.",
             metavar="COLUMN",
             rich_help_panel=READING,
         ),

@@ -54,21 +54,43 @@ def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> Non
     from brainroam.evaluation.next_site import adaptation_summary, adapted, coverage
     from brainroam.utils.files import write_csv
 
-    rows = adapted(results.records, controls)
+    rows, target = adapted(results.records, controls), results.target
     write_csv(out / "adaptation.csv", rows)
-    write_csv(out / "prediction_sets.csv", coverage(results.records))
+    if not target.is_number:
+        write_csv(out / "prediction_sets.csv", coverage(results.records))
     if quiet():
         return
     console, means = Console(stderr=True, highlight=False), adaptation_summary(rows)
     for method in means["method"].unique():
         console.print(Text(method, style="bold"))
-        console.print(_adaptation_table(means[means["method"] == method]))
+        of_method = means[means["method"] == method]
+        console.print(_mending_table(of_method) if target.is_number else _adaptation_table(of_method))
+    measures = (
+        "error: mean absolute error of the people who are predicted; off: by how much their mean prediction is off; "
+        f"means over sites, in units of {target.name}; scale: slope of truth on prediction, median; strict: of the "
+        "same people, with nobody's value known; their order, and r, stay"
+        if target.is_number
+        else "BAC: balanced accuracy of the people who are scored, at the strict and at the moved threshold; off: of "
+        "the mean probability, both classes alike, from one half"
+    )
     console.print(
-        "BAC: balanced accuracy of the people who are scored, at the strict and at the moved threshold; off: of the "
-        "mean probability, both classes alike, from one half. Protocols take different things from the new site: rows "
-        f"of different protocols do not rank methods. Tables: {out}",
+        f"{measures}. Protocols take different things from the new site: rows of different protocols do not rank "
+        f"methods. Tables: {out}",
         markup=False,
     )
+
+
+def _mending_table(means: "pd.DataFrame") -> Table:
+    """What people with a known number bring to the others of their site."""
+    names = ("error\nstrict", "error", "difference", "off\nstrict", "off", "scale\nstrict", "scale")
+    table = _table("protocol", "sites", *names)
+    for row in means.to_dict("records"):
+        low, high = row["gain_low"], row["gain_high"]
+        gain = f"{row['gain']:+.3g}" + ("" if math.isnan(low) else f" ({low:+.2g} to {high:+.2g})")
+        errors, off = ([f"{row[name]:.3g}" for name in (f"strict_{key}", key)] for key in ("mae", "off"))
+        scale = [two_digits(row[name]) for name in ("strict_scale", "scale")]
+        table.add_row(row["adaptation"], str(row["n_sites"]), *errors, gain, *off, *scale)
+    return table
 
 
 def _adaptation_table(means: "pd.DataFrame") -> Table:
@@ -320,7 +342,9 @@ def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
     what += ["head size"] * ("r(score, head size)" in shown)
     console.print(f"\n[bold]{', '.join(what).capitalize()}[/bold], in points of 100")
     console.print(table)
-    console.print(Text(f"{before}taken out and correlated within site and class", style="dim"))
+    few = rows["n_sites"].iloc[0], rows["of_sites"].iloc[0]
+    where = f"; both AUCs over the {few[0]} of {few[1]} sites with people enough" if few[0] < few[1] else ""
+    console.print(Text(f"{before}taken out and correlated within site and class{where}", style="dim"))
 
 
 def _table(first: str, *others: str) -> Table:

@@ -94,7 +94,7 @@ class DataSource:
         target was named, it is that of the model.
         """
         from brainroam.data.readers.tables import is_table
-        from brainroam.data.target import Target, TargetRequest
+        from brainroam.data.target import ORDERED, Target, TargetRequest
         from brainroam.utils.model_files import load_model
 
         header, plan = load_model(model)[0], self.plan
@@ -103,7 +103,9 @@ class DataSource:
         trained = Target.of_description(header.get("target"))
         asked = TargetRequest(trained.name) if plan.target is None else TargetRequest.of(plan.target)
         if not asked.kind and not trained.is_two_classes and asked.column == trained.name:
-            as_trained = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
+            as_trained: dict[str, Any] = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
+            if trained.kind == ORDERED:
+                as_trained["order"] = list(trained.classes)
             plan = plan.model_copy(update={"target": as_trained})
         return replace(self, plan=plan)
 

@@ -181,7 +181,7 @@ def judge(
     with workers_of(source, engine, keywords["jobs"], names) as workers:
         cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
         if few_controls is not None:
-            cohort.target.require_two_classes("a threshold that controls of a new site move (--controls)")
+            cohort.target.refuse_classes("a threshold that controls of a new site move (--controls)")
         if methods is None:
             names = default_methods(names, cohort, design, partial(typer.echo, err=True), source.data)
         from brainroam.audit.gate import evaluate

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.targets import added_error, is_number, order_gain, placements, sites_with_numbers, sites_with_scores
 from brainroam.utils.optional import as_array, one_thread
 

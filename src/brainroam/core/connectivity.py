@@ -55,6 +55,9 @@ class EdgeKind(NamedTuple):
     robust: bool = False
 
 
+PEARSON = EdgeKind()
+
+
 def edge_pairs(n_rois: int) -> np.ndarray:
     """Region pairs (M, 2) of all edges, M = P(P-1)/2.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_statistics import SiteStatistics
@@ -182,8 +182,14 @@ class SiteFolds:
     def readings(self, left_out: LeftOut = NOBODY) -> list[Pathways]:
         """The pathways of one fold, with the linear reading by each candidate."""
         if left_out not in self._pathways:
-            how = self.candidates, self.profiles, self.orient, self.skip
-            self._pathways[left_out] = self.statistics.readings(self._inside(left_out), self._scaffolds[left_out], *how)
+            self._pathways[left_out] = self.statistics.readings(
+                self._inside(left_out),
+                self._scaffolds[left_out],
+                self.candidates,
+                self.profiles,
+                self.orient,
+                self.skip,
+            )
         return self._pathways[left_out]
 
     def people(self, group: LeftOut) -> np.ndarray:
@@ -241,8 +247,9 @@ class SiteFolds:
 
             scaffold = self._scaffolds[left_out]
             scaffold = scaffold.on(scaffold.strongest(self.max_pathways))
-            how = [self.statistics.penalties], self.profiles, self.orient, "none"
-            pathways = self.statistics.readings(self._inside(left_out), scaffold, *how)[0]
+            (pathways,) = self.statistics.readings(
+                self._inside(left_out), scaffold, [self.statistics.penalties], self.profiles, self.orient, skip="none"
+            )
             self._trained[left_out] = pathways, PathwayGraph.of(pathways.graph, self.device or "cpu")
         return self._trained[left_out]
 

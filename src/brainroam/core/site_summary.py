@@ -33,12 +33,12 @@ import pandas as pd
 from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit, huber_mean
-from brainroam.core.site_statistics import SiteStatistics, site_rows, spread_of
+from brainroam.core.site_statistics import SiteStatistics, spread_of
 from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
 from brainroam.errors import DataError, EmptyScaffoldError, listed
@@ -369,14 +369,15 @@ class SummaryStatistics(SiteStatistics):
         scale = np.where(scale > EPS, scale, 1.0)
         unit = signs / scale
         gram, total = gram * np.outer(unit, unit), total * unit
-        wanted = self._target_products(sums, total, counts, unit)
-        whole = gram
+        products = self._target_products(sums, total, counts, unit)
+        with_rows = gram
         if self.levels:
-            rows, of_rows = site_rows(deconfounder.site_levels(edges) * unit, *self._of_each(deconfounder.sites_))
-            whole, wanted = gram + rows.T @ rows, wanted + rows.T @ of_rows
+            rows = self.level_rows(deconfounder.site_levels(edges) * unit, deconfounder.sites_)
+            with_rows = gram + rows.features.T @ rows.features
+            products = products + rows.features.T @ rows.target
         centre, pathways = np.zeros((len(edges), 1)), []
         for penalties in candidates:
-            weights = ridge_of_products(whole, wanted, n_people, *penalties)
+            weights = ridge_of_products(with_rows, products, n_people, *penalties)
             weights /= max(_spread_of_readings(weights, gram, total, n_people), EPS)
             pathways.append(Pathways(deconfounder, scaffold, signs, centre, scale[:, None], weights))
         return pathways

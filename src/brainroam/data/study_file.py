@@ -83,7 +83,7 @@ class Study(BaseModel):
     exclude: str | list[str] | None = None
     max_fd: Annotated[float, Field(gt=0)] | None = None
     covariates: list[str] | dict[str, Literal["number", "category"]] | None = None
-    target: str | dict[str, str] | None = None
+    target: str | dict[str, str | list[str]] | None = None
     blocks: dict[str, dict[str, Any]] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     methods: Annotated[list[str], Field(min_length=1)] | None = None
@@ -120,7 +120,8 @@ class Study(BaseModel):
         if self.target is not None and apply_target:
             from brainroam.data.target_column import with_target
 
-            cohort = with_target(cohort, self.target, require_label)
+            known = cohort if self.covariates is None else cohort.using(())  # the study says itself which they are
+            cohort = with_target(known, self.target, require_label)
         return self.preparation.apply(cohort).exclude_missing(1.0 if everybody else self.max_missing_rois)
 
     def reading_columns(self, columns: Mapping[str, Sequence[str]]) -> "Study":

@@ -129,7 +129,8 @@ def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[st
         "Inside": area.between(low, high),
         "Below, but its interval reaches it": (area < low) & (measured["high"] >= low),
         "Below with its whole interval": measured["high"] < low,
-        "Above": area > high,
+        "Above, but its interval reaches it": (area > high) & (measured["low"] <= high),
+        "Above with its whole interval": measured["low"] > high,
     }
     by_place = "; ".join(
         f"{place}: {listed(measured['site'][here], 40)}" for place, here in places.items() if here.any()

@@ -2,7 +2,8 @@
 
 ``ledger.csv`` has one row per forecast, site and measure when a forecast is made (``event`` is ``foretold``), and one
 more when it is revealed. So a forecast that is never revealed shows, as does one revealed twice. What a model says of
-the same people counts once, the first time it is revealed: foretold again, it was known. How often observed values lie
+the same people counts once, the first time it can be judged: foretold again, it was known. A site whose diagnoses were
+all missing when its forecast was revealed is still to be revealed. How often observed values lie
 inside is held against the level by a binomial test; sites of one forecast share a model, so with few forecasts the test
 is too sure.
 
@@ -21,7 +22,7 @@ from scipy.stats import binomtest
 from brainroam.errors import counted, listed
 from brainroam.evaluation.forecast import LIMITS, NAMES, Forecast, ForecastError, people_digest
 from brainroam.evaluation.reveal import Reveal
-from brainroam.utils.files import content_hash, write_csv
+from brainroam.utils.files import content_hash, one_at_a_time, write_csv
 
 COLUMNS = (
     *("event", "time", "forecast", "people", "model", "method", "target", "site", "n", "n_judged", "n_cases"),
@@ -49,7 +50,7 @@ def read_ledger(path: str | Path) -> pd.DataFrame:
 
 
 def _numbers(column: pd.Series) -> pd.Series:
-    return pd.to_numeric(column.where(column != "")).astype(float)
+    return column.map(lambda text: float(text or "nan")).astype(float)  # exactly; pandas 2 rounds the last digit
 
 
 def end_of(path: str | Path) -> str:
@@ -71,7 +72,7 @@ def record_forecast(path: str | Path, forecast: Forecast) -> list[str]:
         if len(rows):
             first = f"{rows['time'].iloc[0]}, {rows['forecast'].iloc[0][:12]}"
             lines.append(f"{who.format(listed(rows['site'].unique()))} ({first})")
-    _append(path, ledger, _rows(forecast, "foretold", content["made"]["time"], forecast.table))
+    _append(path, _rows(forecast, "foretold", content["made"]["time"], forecast.table))
     return lines
 
 
@@ -91,7 +92,7 @@ def record_reveal(path: str | Path, reveal: Reveal) -> list[str]:
         other = ", then by other labels" if (before["labels"] != reveal.labels).any() else ""
         lines.append(f"This forecast was revealed before ({before['time'].iloc[0]}{other}): the first time counts")
     table = reveal.table.assign(labels=reveal.labels)
-    ledger = _append(path, ledger, _rows(forecast, "revealed", reveal.time, table))
+    ledger = _append(path, _rows(forecast, "revealed", reveal.time, table))
     return [*lines, *summarise(ledger)]
 
 
@@ -116,11 +117,19 @@ def _chain(before: str, row: dict[str, Any]) -> str:
 
 
 def revealed(ledger: pd.DataFrame) -> pd.DataFrame:
-    """The rows that count: each model, people of a site and measure once, the first time they were revealed."""
-    rows = ledger[ledger["event"] == "revealed"].drop_duplicates(["model", "people", "site", "measure"])
-    rows = rows.dropna(subset=["observed", "low_95"])
+    """The rows that count: each model, people of a site and measure once, the first time they could be judged."""
+    rows = ledger[ledger["event"] == "revealed"].dropna(subset=["observed", "low_95"])
+    rows = rows.drop_duplicates(["model", "people", "site", "measure"])
     inside = {f"inside_{p}": rows["observed"].between(rows[f"low_{p}"], rows[f"high_{p}"]) for p in (80, 95)}
     return rows.assign(**inside)
+
+
+def waiting(ledger: pd.DataFrame) -> pd.DataFrame:
+    """The sites of which an order was foretold and nobody's diagnosis revealed, one row each."""
+    foretold = ledger[(ledger["event"] == "foretold") & ledger["measure"].isin(ORDER)]
+    judged = ledger[(ledger["event"] == "revealed") & (ledger["n_judged"] > 0)]
+    known = pd.MultiIndex.from_frame(judged[["forecast", "site"]])
+    return foretold[~pd.MultiIndex.from_frame(foretold[["forecast", "site"]]).isin(known)]
 
 
 def summarise(ledger: pd.DataFrame) -> Iterator[str]:
@@ -136,10 +145,13 @@ def summarise(ledger: pd.DataFrame) -> Iterator[str]:
         )
     if (line := changed_line(ledger)) is not None:
         yield f"The ledger was changed by hand: line {line} is not what was written after the line before it"
-    made = set(ledger.loc[ledger["event"] == "foretold", "forecast"])
-    open_ones = made - set(ledger.loc[ledger["event"] == "revealed", "forecast"])
-    if open_ones:
-        yield f"{counted(len(open_ones), 'forecast has', 'forecasts have')} not been revealed"
+    sites = waiting(ledger)
+    begun = sites["forecast"].isin(ledger.loc[ledger["event"] == "revealed", "forecast"])
+    if n := sites.loc[~begun, "forecast"].nunique():
+        yield f"{counted(n, 'forecast has', 'forecasts have')} not been revealed"
+    if begun.any():
+        have = counted(int(begun.sum()), "site of revealed forecasts has", "sites of revealed forecasts have")
+        yield f"{have} nobody with a diagnosis yet: {listed(sites.loc[begun, 'site'].unique())}"
 
 
 def boldness(inside: int, n: int) -> str:
@@ -168,17 +180,19 @@ def _people(forecast: Forecast) -> dict[str, str]:
     return {str(site): people_digest(here["subject"], here["digest"]) for site, here in by_site}
 
 
-def _append(path: str | Path, ledger: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Write the ledger with further rows, each with its chain."""
-    before, chained = "".join(ledger["chain"].tail(1)), []
-    for row in rows.drop(columns="chain").to_dict("records"):
-        row = {name: _text(value) if name in TEXT else float(value) for name, value in row.items()}
-        before = _chain(before, row)
-        chained.append({**row, "chain": before})
-    parts = [part.astype(object) for part in (ledger, pd.DataFrame(chained)) if len(part)]
-    whole = pd.concat(parts, ignore_index=True)
-    write_csv(path, whole.where(whole.notna(), None))
-    return read_ledger(path)
+def _append(path: str | Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Write the ledger with further rows, each with its chain; two commands at once write one after the other."""
+    with one_at_a_time(Path(path)):
+        ledger = read_ledger(path)
+        before, chained = "".join(ledger["chain"].tail(1)), []
+        for row in rows.drop(columns="chain").to_dict("records"):
+            row = {name: _text(value) if name in TEXT else float(value) for name, value in row.items()}
+            before = _chain(before, row)
+            chained.append({**row, "chain": before})
+        parts = [part.astype(object) for part in (ledger, pd.DataFrame(chained)) if len(part)]
+        whole = pd.concat(parts, ignore_index=True)
+        write_csv(path, whole.where(whole.notna(), None))
+        return read_ledger(path)
 
 
 def _text(value: Any) -> str:

@@ -164,6 +164,8 @@ def reveal(
     if time < forecast.content["made"]["time"]:
         notes.append("The labels were opened before the forecast was made, by the clocks of the computers")
     measured = pd.DataFrame(_measure(forecast, people.dropna(subset="label")))
+    if forecast.target.is_two_classes:
+        notes += _other_shares(measured, judged_of["sum"], forecast.content["prevalence"]["value"])
     table = forecast.table.merge(measured, on=["site", "measure"], how="left")
     table.insert(2, "n_judged", table["site"].map(judged_of["sum"]))
     for percent in (80, 95):
@@ -194,6 +196,17 @@ def _measure(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, Any
         measures = site_measures(y, score, called, here["half"].to_numpy())
         for name in ("auc", *MEASURES):
             yield {"site": site, "measure": name, "n_cases": measures["n_cases"], "observed": measures[name]}
+
+
+def _other_shares(measured: pd.DataFrame, n_judged: pd.Series, share: float) -> Iterator[str]:
+    """Sites where an AUC says less than half of what it was foretold to say, by 1 / (1 / cases + 1 / controls)."""
+    for row in measured[measured["measure"] == "auc"].dropna(subset="observed").itertuples():
+        n = int(n_judged[row.site])
+        if row.n_cases * (n - row.n_cases) < share * (1 - share) * n**2 / 2:
+            yield (
+                f"{row.site}: {row.n_cases:.0f} of {n} people are cases, foretold with {share:.0%}: with so few of one "
+                "class the AUC scatters more than its interval allows for"
+            )
 
 
 def _measure_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:

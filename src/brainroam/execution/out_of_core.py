@@ -120,7 +120,7 @@ def find_scaffold(
     deconfounder = SiteDeconfounder(
         settings.huber_k, settings.huber_delta, settings.deconfounding == "pooled", settings.fit_on, settings.slopes
     )
-    statistics = site_statistics(cohort, cohort.covariates(covariates), deconfounder, *kind, settings.contrast)
+    statistics = site_statistics(cohort, cohort.covariates(covariates), deconfounder, kind, settings.contrast)
     return statistics, statistics.scaffold(cohort.sites, settings.tau_percentile, settings.eta, settings.zeta)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.choice import describe_decision
-from brainroam.core.connectivity import EdgeKind
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
 from brainroam.core.scaffold import flipped_strengths
@@ -52,7 +51,7 @@ class Core(Method):
 
     def __init__(self, covariates: Sequence[str] | None = None, recipe: str = "ours", **settings: Any) -> None:
         self.covariates, self.recipe = covariates, replace(as_recipe(recipe), **settings)
-        self.edge_kinds = (EdgeKind(self.recipe.kind, self.recipe.shrinkage, self.recipe.robust),)
+        self.edge_kinds = (self.recipe.edge_kind,)
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit with this seed."""
@@ -99,8 +98,9 @@ class Core(Method):
         chosen, scaffold = self.core_.chosen_, self.core_.scaffold_
         if not len(scaffold.contrast) or self.recipe.bootstrap != "sites" or self.core_.n_outputs_ > 1:
             return {}
-        thresholds = chosen["tau_percentile"], chosen["eta"], self.core_.recipe.zeta
-        return {"chance": flipped_strengths(scaffold.contrast, scaffold.sites, *thresholds)}
+        zeta = self.core_.recipe.zeta
+        strengths = flipped_strengths(scaffold.contrast, scaffold.sites, chosen["tau_percentile"], chosen["eta"], zeta)
+        return {"chance": strengths}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
         """The pathways' contributions (n, M_S), which the linear reading has too, unlike the network's z."""

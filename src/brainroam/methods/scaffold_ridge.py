@@ -128,7 +128,7 @@ class ScaffoldRidge(Method):
 
     def _statistics(self, cohort: Cohort) -> SiteStatistics:
         deconfounder = SiteDeconfounder(slopes=self.slopes)
-        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, *self.kind, "mean")
+        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, self.kind, "mean")
 
     def _reading(self, statistics: SiteStatistics, sites: Sequence[str]) -> "_Reading":
         """What the people of these sites give."""

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from brainroam import __version__
 from brainroam.errors import counted, listed
 from brainroam.evaluation.forecast import NAMES
-from brainroam.evaluation.ledger import ORDER, boldness, read_ledger, revealed, summarise
+from brainroam.evaluation.ledger import ORDER, boldness, read_ledger, revealed, summarise, waiting
 from brainroam.report import figures
 from brainroam.report.figures import (
     BLUE,
@@ -136,7 +136,7 @@ def write_ledger_page(ledger: Path) -> Path:
         day=lambda rows: rows["time"].str[:10], hash=lambda rows: rows["forecast"].str[:12]
     )
     rows = revealed(book)
-    order, waiting = rows[rows["measure"].isin(ORDER)], _waiting(book)
+    order, open_ones = rows[rows["measure"].isin(ORDER)], _by_forecast(waiting(book))
     by_kind = order.groupby(["target", "measure"], sort=False)
     drawings = [
         drawing(f"forecasts-{k}", _caption(str(target), str(measure)), ForecastDisplay(here), narrow=3.4)
@@ -148,7 +148,7 @@ def write_ledger_page(ledger: Path) -> Path:
         [table(pd.DataFrame(parts), COLUMNS, "measures", "How often the observed value lay inside")] if parts else []
     )
     tables += [table(_shown(order), REVEALED, "revealed", "Every forecast that was revealed")] if parts else []
-    tables += [table(waiting, OPEN, "waiting", "Forecasts that were not revealed")] if len(waiting) else []
+    tables += [table(open_ones, OPEN, "waiting", "Forecasts that were not revealed")] if len(open_ones) else []
     page = render(
         "ledger.html",
         lines=list(summarise(book)),
@@ -171,10 +171,8 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(held=held, name=rows["measure"].map(NAMES))
 
 
-def _waiting(book: pd.DataFrame) -> pd.DataFrame:
-    """Forecasts that were made and not revealed, one row each."""
-    done = book.loc[book["event"] == "revealed", "forecast"]
-    rows = book[~book["forecast"].isin(done) & book["measure"].isin(ORDER)]
+def _by_forecast(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each forecast, with its sites."""
     facts = {name: (name, "first") for name in ("day", "hash", "method", "target")}
     return rows.groupby("forecast", sort=False).agg(**facts, sites=("site", listed), n=("n", "sum")).reset_index()
 

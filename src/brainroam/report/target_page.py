@@ -5,6 +5,7 @@ was called what by site, AUC by site.
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,12 @@ from brainroam.data.people import people_and_scans
 from brainroam.data.target import Target
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.families import subject
+from brainroam.evaluation.stats.families import main_method
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.data import ReportData
 from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
 from brainroam.report.page import Drawing, render
+from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section, check_section
 from brainroam.report.sections.next_site import plan_section
 from brainroam.report.tables import Column, fixed, interval, number, table
@@ -70,14 +72,16 @@ def write_target_page(
 ) -> Path:
     """Write the report as one HTML file; the sections that are about the AUC of two classes are left out."""
     target = results.target
-    chosen = method or subject(results.scores["method"].unique())
+    chosen = method or main_method(results.scores["method"].unique())
     comparison = compare(results)
     if target.is_number:
         sites, drawings, tables = _number_content(results, chosen, comparison)
     else:
         sites, drawings, tables = _class_content(results, chosen, comparison)
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
-    beside = [audit_section(data)] if data.audit is not None or data.method_audits else []
+    adaptation = adaptation_section(data)
+    beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
+    beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
     page = render(
@@ -85,7 +89,7 @@ def write_target_page(
         title=name or f"{target.name} at {len(sites)} sites",
         caveats=comparison.caveats,
         verdicts=dict(zip(comparison.table["method"], comparison.table["verdict"], strict=True)),
-        comparisons=comparison.sentences,
+        comparisons=[*comparison.sentences, *([f"{chosen}: {adaptation.gist.rstrip('.')}"] if adaptation.gist else [])],
         notes=[*comparison.families, *comparison.notes],
         figure=Markup("").join(inline(drawing) for drawing in drawings),
         n_sites=len(sites),
@@ -97,7 +101,7 @@ def write_target_page(
         **tables,
     )
     if figures is not None:
-        for drawing in drawings:
+        for drawing in [*drawings, *adaptation.drawings]:
             write(drawing, figures)
     return write_text(out, page + "\n")
 

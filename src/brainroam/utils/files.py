@@ -179,7 +179,18 @@ def working_dir(path: Path) -> Iterator[tuple[Path, bool]]:
 
 
 @contextmanager
-def _hold(folder: Path) -> Iterator[bool]:
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Wait until no other process changes files of this folder under this rule, then keep others waiting."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _hold(path.parent, wait=True):
+            yield
+    except OSError as error:
+        raise BrainroamError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _hold(folder: Path, wait: bool = False) -> Iterator[bool]:
     """Whether nobody else holds this folder; the system lets go of it when a process ends, however it ends."""
     if sys.platform == "win32":
         yield True
@@ -188,7 +199,7 @@ def _hold(folder: Path) -> Iterator[bool]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         mine = True
     except BlockingIOError:
         mine = False

@@ -131,6 +131,20 @@ def test_a_wrong_code_lists_those_there_are(tmp_path, write, signal):
         _coded(tmp_path, write, signal, ("HC", "MDD", "HC", "MDD"), case="MMD")
 
 
+@pytest.mark.parametrize(
+    ("codes", "options", "expected"),
+    [
+        (("MDD", "MDD", "MDD", "MDD"), {"case": "MDD", "control": "NC"}, [1, 1, 1, 1]),
+        (("MDD", "BPD", "MDD", "BPD"), {"case": "MDD", "control": "NC"}, [1, np.nan, 1, np.nan]),
+        (("NC", "BPD", "NC", "BPD"), {"case": "MDD", "control": "NC"}, [0, np.nan, 0, np.nan]),
+        (("BPD", "BPD", "BPD", "BPD"), {"case": "MDD", "control": "NC"}, [np.nan] * 4),
+    ],
+)
+def test_a_new_site_may_lack_a_class_and_nobody_else_takes_its_place(tmp_path, write, signal, codes, options, expected):
+    people = _coded(tmp_path, write, signal, codes, require_label=False, **options).table
+    np.testing.assert_array_equal(people["label"], expected)
+
+
 def _coded(root, write, signal, codes, **options):
     rows = "".join(f"{i}\tA\t{code}\n" for i, code in enumerate(codes))
     write(root / "participants.tsv", "participant_id\tsite\tdiagnosis\n" + rows)

@@ -57,6 +57,13 @@ def test_another_disorder_and_both_kinds_of_site_names(tree):
         load_cohort(tree, template=TEMPLATE, case="flu")
 
 
+def test_a_study_of_words_for_diagnoses_is_not_taken_for_the_release(tree):
+    assert look(tree).reader == "srpbs"
+    words = PEOPLE.replace("\t2\t", "\tMDD\t").replace("\t0\t3", "\tHC\t3").replace("\t4\t3", "\tSCZ\t3")
+    (tree / "participants.tsv").write_text(words.replace("\t0\t999", "\tHC\t50"))
+    assert look(tree).reader == "folder"
+
+
 def test_the_preset_warns(tree):
     with pytest.warns(UserWarning) as warned:
         cohort = load_cohort(tree, template=TEMPLATE, preset="paper")

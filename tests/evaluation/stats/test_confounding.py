@@ -56,6 +56,20 @@ def test_motion_alone_is_learned_elsewhere(study):
     assert confounding_by_site(runs, flipped).set_index("site").loc["A", "motion_alone"] < 0.3  # direction of B and C
 
 
+def test_whoever_was_scanned_at_several_sites_does_not_train_for_them(study):
+    runs, people = study
+    n = len(runs)
+    who = runs["subject"].where(np.arange(n) % 60 < 45, [f"t{i % 60}" for i in range(n)])  # 15 of each site travelled
+    runs = runs.assign(person=who)
+    of_a = runs.loc[runs["site"] == "A", "subject"]
+    elsewhere = runs["person"].isin(runs.loc[runs["site"] == "A", "person"]) & ~runs["subject"].isin(of_a)
+    found = [
+        confounding_by_site(runs, table).set_index("site").loc["A", "age_sex_alone"]
+        for table in (people, people.assign(age=people["age"].where(~elsewhere, 40 + 20 * people["label"])))
+    ]
+    assert found[0] == found[1]
+
+
 def test_unknown_covariates_are_nan_and_nobody_is_invented(study):
     runs, people = study
     found = confounding(runs, people.drop(columns="mean_fd")).iloc[0]
@@ -67,3 +81,14 @@ def test_the_difference_between_classes_is_not_taken_away():
     label = np.tile([0, 1], 50)
     x = np.random.default_rng(0).normal(size=(100, 1)) + 2 * label[:, None]
     assert roc_auc_score(label, without(3.0 * label, label, x)) == 1.0
+
+
+def test_both_aucs_are_of_the_sites_where_something_can_be_taken_out(study):
+    """A site of two cases and two controls has an AUC, but no slope."""
+    runs, people = study
+    few = runs["site"].eq("C") & ~runs["subject"].isin(runs[runs["site"] == "C"]["subject"][:4])
+    small, large = runs[~few], runs[runs["site"] != "C"]
+    found, expected = confounding(small, people).iloc[0], confounding(large, people).iloc[0]
+    assert (found["n_sites"], found["of_sites"], expected["of_sites"]) == (2, 3, 2)
+    columns = ["auc", "auc_without_motion", "auc_without_age_sex", "auc_without_all"]
+    assert found[columns].tolist() == expected[columns].tolist()

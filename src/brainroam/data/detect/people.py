@@ -46,6 +46,7 @@ HOUSE = {
     "organization",
 }
 MIN_IDS = 0.5
+MOST_CLASSES = 20
 UNIQUE = 0.9  # of a column of ids
 MOST_FOLDERS, MOST_TABLES = 100, 20  # that are looked through for a table of people; more tables are people's series
 OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
@@ -110,7 +111,8 @@ def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess:
         free = tuple(name for name in map(str, table.columns) if name not in taken | others)
         text = f"Which column of {path.name} holds the {CALLED.get(role, role)}?"
         if role == "label":  # people to be predicted have none
-            text, free = f"{text} none if nobody's is known", (*free, NO_COLUMN)
+            free = (*(name for name in free if _could_be_classes(table[name])), NO_COLUMN)
+            text = f"{text} none if nobody's is known; --target COLUMN, as --target age, predicts something else"
         guess.questions.append(Question(option, text, free))
     return None
 
@@ -181,7 +183,7 @@ def _fitting(table: pd.DataFrame, role: str, files: list[str]) -> list[str]:
     usual = {name: rank for rank, name in enumerate(USUAL[role])}
     scored = []
     for place, name in enumerate(map(str, table.columns)):
-        named = names_role(name, role) or (role == "mean_fd" and is_motion(name))
+        named = names_role(name, role) or name.lower() in usual or (role == "mean_fd" and is_motion(name))
         if role == "age" and ONSET.search(name):
             continue
         share = _share_with_file(table[name], files) if role == "subject" else 0.0
@@ -233,6 +235,11 @@ def _holds(values: pd.Series, role: str) -> bool:
     if role == "sex":
         return 1 <= distinct <= 6
     return 1 <= distinct <= max(2, len(known) // 2)
+
+
+def _could_be_classes(values: pd.Series) -> bool:
+    """Whether a column of any name has so few different values that they may be diagnoses; measures have many."""
+    return 2 <= values[~is_empty(values)].nunique() <= MOST_CLASSES
 
 
 def _share_with_file(ids: pd.Series, files: list[str]) -> float:

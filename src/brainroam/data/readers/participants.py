@@ -167,9 +167,7 @@ class Participants:
         """Leave out rows without a file and record files without a row. ``sought`` says what was looked for."""
         self.exclude(~self.table["subject"].isin(files), f"no series found ({sought})")
         self.excluded += [
-            (subject, f"{path.name} has no row in the table of people")
-            for subject, path in sorted(files.items())
-            if subject not in self.known
+            (subject, "no row in the table of people") for subject in sorted(files) if subject not in self.known
         ]
 
     def cohort(

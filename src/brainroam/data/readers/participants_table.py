@@ -22,7 +22,7 @@ from brainroam.data.readers.values import (
     sexes,
 )
 from brainroam.data.target import is_control
-from brainroam.errors import ReaderError, UsageError, listed, unknown
+from brainroam.errors import ReaderError, UsageError, listed, unknown, warn_user
 
 USUAL = {
     "subject": ("participant_id", "subject", "subject_id", "sub_id", "id"),
@@ -117,10 +117,12 @@ def read_participants(
         table = table.assign(label=float("nan"), unlabelled="")
     else:
         try:
-            meaning = code_meaning(raw[named["label"]], columns, path)
-        except UsageError:
-            if target is None:
+            meaning = code_meaning(raw[named["label"]], columns, path, require_label)
+        except UsageError as error:
+            if target is None and (require_label or columns.case or columns.control):
                 raise
+            if target is None:
+                warn_user(f"diagnoses are not read: {error}")
             meaning = {}  # three diagnoses, or a score: the target says what is predicted
         table = table.assign(**labels(raw[named["label"]], meaning))
     for role, convert in {"age": ages, "mean_fd": numbers, "tr": numbers}.items():
@@ -180,20 +182,27 @@ def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path:
     return column
 
 
-def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, int]:
-    """What each code stands for; without a known word for the controls nothing is guessed."""
+def code_meaning(values: pd.Series, columns: Columns, path: Path, require_all: bool = True) -> dict[str, int]:
+    """What each code stands for; without a known word for the controls nothing is guessed.
+
+    With ``require_all`` every code that was asked for has to occur; a new site may have people of one class only.
+    """
     present = sorted(set(one_spelling(values)[~is_empty(values)]))
     by_word = {folded(code): code for code in present}
     asked = {"case": as_codes(columns.case), "control": as_codes(columns.control)}
     for code in [*asked["case"], *asked["control"]]:
-        if folded(code) not in by_word:
+        if require_all and folded(code) not in by_word:
             raise unknown(f"code in column {values.name!r} of {path}:", code, present)
-    case, control = ([by_word[folded(code)] for code in asked[role]] for role in ("case", "control"))
-    control = control or [code for code in present if (code == "0" or is_control(code)) and code not in case]
+    case, control = (
+        [by_word[folded(code)] for code in asked[role] if folded(code) in by_word] for role in ("case", "control")
+    )
+    told = bool(asked["case"]), bool(asked["control"])
+    if not told[1]:
+        control = [code for code in present if (code == "0" or is_control(code)) and code not in case]
     others = [code for code in present if code not in control and code not in case]
-    if case and not control and len(others) == 1:
+    if case and not control and not told[1] and len(others) == 1:
         control = others
-    elif not case and (control or present == ["1"]) and len(others) == 1:
+    elif not case and not told[0] and (control or present == ["1"]) and len(others) == 1:
         case = others
     if (
         not case
@@ -206,7 +215,8 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path) -> dict[str, i
             f"predict it, write target: {values.name} into the study file, or --target {values.name}"
         )
     several = f", or predict all of them with --target {values.name}" if len(present) > 2 else ""
-    if set(case) & set(control) or (set(present) - {*case, *control} and not (case and control)):
+    known = all(told) or (case and control)
+    if set(case) & set(control) or (set(present) - {*case, *control} and not known):
         raise UsageError(
             f"column {values.name!r} of {path} holds {listed(present, limit=10)}; say which is the condition and which "
             f"the controls with case and control (--option case=..., --option control=...){several}"

@@ -25,7 +25,7 @@ from brainroam.data.readers.tables import column, nearest, read_table
 from brainroam.data.readers.values import ONE_IS_MALE, ages, codes, labels, sexes
 from brainroam.errors import UsageError
 
-LOOKS_FOR = "participants.tsv with the columns site, protocol and diag"
+LOOKS_FOR = "participants.tsv with the columns site, protocol and diag (0 for controls, else 1 to 8)"
 PROTOCOLS = "MRI_protocols_rsMRI.tsv"
 DISORDERS = {
     "asd": "1",
@@ -37,12 +37,14 @@ DISORDERS = {
     "bipolar": "7",
     "dysthymia": "8",
 }
+CODES = {"0", *DISORDERS.values()}
 
 
 def recognises(path: Path) -> bool:
-    """Whether the table of people has the columns only SRPBS has."""
+    """Whether the table of people has the columns only SRPBS has, and its codes of diagnoses."""
     table = nearest(path, ["participants.tsv"], levels=0)
-    return table is not None and {"site", "protocol", "diag"} <= set(read_table(table).columns)
+    people = pd.DataFrame() if table is None else read_table(table)
+    return {"site", "protocol", "diag"} <= set(people) and bool(codes(people["diag"]).isin(CODES).any())
 
 
 def read(

@@ -135,7 +135,7 @@ def compare_methods(
     predictions : DataFrame
         One row per method, protocol, site, fold, seed and subject with ``label`` and ``score``.
     reference : str, optional
-        Compare every other method against this one; by default `families.subject`, which goes by names alone.
+        Compare every other method against this one; by default `families.main_method`, which goes by names alone.
     all_pairs : bool
         Compare every pair instead, which costs more under Holm's correction.
 

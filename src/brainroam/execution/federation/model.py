@@ -13,7 +13,7 @@ import numpy as np
 
 from brainroam.core.calibration import Calibration, ClassCalibration, NumberCalibration
 from brainroam.core.choice import Choice
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.execution.federation.files import Message, Settings
 from brainroam.methods.prediction_sets import LEVELS

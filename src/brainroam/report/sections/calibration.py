@@ -304,8 +304,8 @@ def abstaining_section(data: ReportData) -> Section:
 def _sentence(row: pd.Series, unit: str) -> str:
     """One level read aloud, in the digits of the table: another rounding of 0.925 would contradict it."""
     covered, worst, decided, right = (number(row[key]) for key in ("covered", "worst", "decided", "right"))
+    at_worst = f" ({worst} at the worst {unit}, {row['worst_site']})" if row["worst_site"] else ""
     return (
-        f"At the level of {row['level']:.0%} the answer contains the true class for {covered} of people "
-        f"({worst} at the worst {unit}, {row['worst_site']}). It is a single class for {decided} of people, and right "
-        f"for {right} of these."
+        f"At the level of {row['level']:.0%} the answer contains the true class for {covered} of people{at_worst}. It is "
+        f"a single class for {decided} of people, and right for {right} of these."
     )
