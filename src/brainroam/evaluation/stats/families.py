@@ -2,9 +2,9 @@
 
 The family is one reference method against every other compared method of the folder under one protocol. Controls count.
 Variants of CORE do not: each ablation study and each sweep is a family of its own, with CORE complete or the first
-setting as its reference. The reference of the main family is the one given, else `main_method`, which goes by names alone:
-a reference chosen by its result would make every p too small. Where several studies stand side by side, names begin
-with that of their study (`brainroam.evaluation.results`): a variant belongs to the CORE of its own study.
+setting as its reference. The reference of the main family is the one given, else `main_method`, which goes by names
+alone: a reference chosen by its result would make every p too small. Where several studies stand side by side, names
+begin with that of their study (`brainroam.evaluation.results`): a variant belongs to the CORE of its own study.
 """
 
 import json

@@ -306,6 +306,6 @@ def _sentence(row: pd.Series, unit: str) -> str:
     covered, worst, decided, right = (number(row[key]) for key in ("covered", "worst", "decided", "right"))
     at_worst = f" ({worst} at the worst {unit}, {row['worst_site']})" if row["worst_site"] else ""
     return (
-        f"At the level of {row['level']:.0%} the answer contains the true class for {covered} of people{at_worst}. It is "
-        f"a single class for {decided} of people, and right for {right} of these."
+        f"At the level of {row['level']:.0%} the answer contains the true class for {covered} of people{at_worst}. It "
+        f"is a single class for {decided} of people, and right for {right} of these."
     )
