@@ -31,6 +31,7 @@ From ``test-labels`` on everybody has a new id in each run, so nothing kept by i
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -78,6 +79,14 @@ def leak_checks(candidate: Candidate, cohort: Cohort, processes: FreshProcesses,
     True
     """
     yield from _Leaks(candidate.name, cohort, seed, processes.of(candidate)).checks()
+
+
+class Remainder(NamedTuple):
+    """Ranks of the mean of a site's scores by both kinds of training labels, true labels, and the classes swapped."""
+
+    ranks: np.ndarray
+    label: np.ndarray
+    swapped: tuple[int, ...]
 
 
 class _Leaks:
@@ -187,8 +196,8 @@ class _Leaks:
             text += "variable, or weights made with these people"
         return Check("training-labels", self.method, alike <= limit, alike, limit, text)
 
-    def _what_stays(self, fold: Fold) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]] | None:
-        """Ranks of the mean of a site's scores by both kinds of training labels, true labels there, classes swapped.
+    def _what_stays(self, fold: Fold) -> Remainder | None:
+        """What stays of a site's scores when the training labels are turned round.
 
         None of a site without two classes that can change places. Ranks are equal where nothing stays but rounding.
         """
@@ -207,7 +216,7 @@ class _Leaks:
             label = (label[who] == one).astype(float)
         stays = (scores + turned) / 2
         moves = np.ptp(stays) > ROUNDING * np.ptp(scores)
-        return (rankdata(stays) / len(stays) if moves else np.zeros(len(stays))), label, pair
+        return Remainder(rankdata(stays) / len(stays) if moves else np.zeros(len(stays)), label, pair)
 
     def _pair(self, label: np.ndarray) -> tuple[int, ...]:
         """The two commonest classes of these people; controls stay, as CORE compares all others with them."""

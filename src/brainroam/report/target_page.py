@@ -7,6 +7,7 @@ was called what by site, AUC by site.
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -74,10 +75,7 @@ def write_target_page(
     target = results.target
     chosen = method or main_method(results.scores["method"].unique())
     comparison = compare(results)
-    if target.is_number:
-        sites, drawings, tables = _number_content(results, chosen, comparison)
-    else:
-        sites, drawings, tables = _class_content(results, chosen, comparison)
+    content = (_number_content if target.is_number else _class_content)(results, chosen, comparison)
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
     adaptation = adaptation_section(data)
     beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
@@ -86,30 +84,36 @@ def write_target_page(
     beside += [plan_section(data)] if data.plan is not None else []
     page = render(
         "numbers.html" if target.is_number else "classes.html",
-        title=name or f"{target.name} at {len(sites)} sites",
+        title=name or f"{target.name} at {len(content.sites)} sites",
         caveats=comparison.caveats,
         verdicts=dict(zip(comparison.table["method"], comparison.table["verdict"], strict=True)),
         comparisons=[*comparison.sentences, *([f"{chosen}: {adaptation.gist.rstrip('.')}"] if adaptation.gist else [])],
         notes=[*comparison.families, *comparison.notes],
-        figure=Markup("").join(inline(drawing) for drawing in drawings),
-        n_sites=len(sites),
+        figure=Markup("").join(inline(drawing) for drawing in content.drawings),
+        n_sites=len(content.sites),
         n_people=people_and_scans(results.predictions.drop_duplicates(["site", "subject"])),
         method=chosen,
         target=target,
         beside=beside,
         version=__version__,
-        **tables,
+        **content.tables,
     )
     if figures is not None:
-        for drawing in [*drawings, *adaptation.drawings]:
+        for drawing in [*content.drawings, *adaptation.drawings]:
             write(drawing, figures)
     return write_text(out, page + "\n")
 
 
-def _number_content(
-    results: Results, chosen: str, comparison: numbers.NumberComparison
-) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
-    """Metrics of the chosen method at every site, the figure, and the tables of the page by name."""
+class Content(NamedTuple):
+    """Metrics of the chosen method at every site, the figures of the page, and its tables by name."""
+
+    sites: pd.DataFrame
+    drawings: list[Drawing]
+    tables: dict[str, Markup]
+
+
+def _number_content(results: Results, chosen: str, comparison: numbers.NumberComparison) -> Content:
+    """What travels, and where."""
     name = results.target.name
     sites = numbers.average_seeds(results.scores[results.scores["method"] == chosen]).sort_values("r", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
@@ -138,7 +142,7 @@ def _number_content(
         "methods": table(comparison.table, METHODS, "methods", "Every method at held-out sites, the best order first"),
         "sites": table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first"),
     }
-    return sites, [picture, forest], tables
+    return Content(sites, [picture, forest], tables)
 
 
 def _draw_predicted(sites: Collection, name: str) -> Figure:
@@ -158,10 +162,8 @@ def _draw_predicted(sites: Collection, name: str) -> Figure:
     return figure
 
 
-def _class_content(
-    results: Results, chosen: str, comparison: classes.ClassComparison
-) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
-    """Metrics of the chosen method at every site, the figures, and the tables of the page by name."""
+def _class_content(results: Results, chosen: str, comparison: classes.ClassComparison) -> Content:
+    """Which classes are told apart, and who is called what."""
     target, scores = results.target, results.scores
     sites = classes.average_seeds(scores[scores["method"] == chosen], target).sort_values("auc", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
@@ -184,22 +186,19 @@ def _class_content(
     of_pairs = shown.assign(
         classes=shown["class_1"] + " / " + shown["class_2"], told=np.where(shown["apart"], "yes", "not shown")
     )
-    return (
-        sites,
-        drawings,
-        {
-            "pairs": table(
-                of_pairs, PAIRS, "pairs", f"Which classes {chosen} tells from which, among their people alone"
-            ),
-            "methods": table(
-                comparison.table, _method_columns(target), "methods", "Every method, each class against the rest"
-            ),
-            "sites": table(sites, _site_columns(target), "sites", f"{chosen} at every held-out site"),
-            "confusion": table(
-                called, _confusion_columns(target), "confusion", f"Whom {chosen} called what, site by site"
-            ),
-        },
-    )
+    captions = {
+        "pairs": f"Which classes {chosen} tells from which, among their people alone",
+        "methods": "Every method, each class against the rest",
+        "sites": f"{chosen} at every held-out site",
+        "confusion": f"Whom {chosen} called what, site by site",
+    }
+    rows = {
+        "pairs": (of_pairs, PAIRS),
+        "methods": (comparison.table, _method_columns(target)),
+        "sites": (sites, _site_columns(target)),
+        "confusion": (called, _confusion_columns(target)),
+    }
+    return Content(sites, drawings, {name: table(*rows[name], name, text) for name, text in captions.items()})
 
 
 def _method_columns(target: Target) -> list[Column]:
