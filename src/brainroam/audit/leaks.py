@@ -1,4 +1,4 @@
-"""Does anything of the held-out people reach the model? Change them, and see what else changes.
+"""Leak checks: change the held-out people in many ways, and see whether the model or other scores change.
 
 One site is held out. Then, everything else being equal, and each time in a fresh process and an empty folder,
 
@@ -268,7 +268,7 @@ class _Leaks:
         return Check("nudged", self.method, usual <= JUMP, usual, JUMP, text)
 
     def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, what: str) -> Check:
-        """Change one half, and score the other half only: whoever cannot read the changed people need not."""
+        """Change one half of the held-out people and score the other half only."""
         text = f"changed {what} one half of the {self.people} were scanned: "
         try:
             outcome = self._run_once(change, self.test[1::2])
@@ -284,7 +284,7 @@ class _Leaks:
         return Check(name, self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
 
     def _memory(self, base: Outcome) -> Check:
-        """Another site is held out first; everybody has a new id, so that nothing is found which a run before kept."""
+        """Hold out another site first, in the same process; everybody has a new id in each run."""
         others = [name for name in usable_sites(self.cohort) if name != self.site]
         if not others:
             text = "no second site can be held out with both classes in it and elsewhere, so this was not checked"
@@ -301,7 +301,7 @@ class _Leaks:
         return Check("memory", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 
     def _inner_folds(self) -> Iterator[Check]:
-        """For a method whose inner folds are its own: are the labels read that it is handed and must not use?"""
+        """For a method with inner folds of its own: does it use labels of people whom an inner fold holds out?"""
         training = self.cohort.subset(self.train)
         site = training.table["site"].to_numpy()
         fold = hold_out(site, site[:1])

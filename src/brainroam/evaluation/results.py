@@ -97,7 +97,7 @@ class Results:
 
 
 def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool, kept: bool = True) -> Results:
-    """The finished runs among those wanted, by key; the others are an error, or a warning when ``partial``.
+    """The finished runs among ``wanted``, sorted by key; unfinished ones are an error, or a warning when ``partial``.
 
     ``kept`` says whether the folder stays when the study is done.
     """
@@ -122,7 +122,7 @@ def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool, kep
 
 
 def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[str, str]], kept: bool) -> str:
-    """What is not there, in words; runs that failed by the same error together."""
+    """Which runs are missing or failed, in words; runs with the same error are listed together."""
     parts = [f"{len(missing) + len(failed)} of {n_wanted} runs are not finished"]
     if missing:
         parts.append(f"not done yet: {listed(missing, 3)}")

@@ -1,4 +1,4 @@
-"""Run methods under a protocol: everything that is missing, nothing twice, whatever happens in between."""
+"""Run methods under a protocol; an interrupted study resumes, and finished runs are not repeated."""
 
 import shutil
 import tempfile
@@ -211,7 +211,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
 
 
 def _note_on_company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[str]:
-    """A note where a method of somebody else scores the last half of the people, backwards, otherwise than before."""
+    """A note if the scores of a foreign method change when half of the people are scored alone, in reverse order."""
     half = np.arange(len(held_out))[: len(held_out) // 2 : -1]
     if is_ours(model.info) or not len(half):
         return []
@@ -220,7 +220,7 @@ def _note_on_company(model: TunedMethod, held_out: Cohort, score: np.ndarray) ->
 
 
 class Measured(NamedTuple):
-    """What is kept of each held-out scan, the metrics of people, and facts of the run."""
+    """Columns for each held-out scan, a function for the metrics of people, and facts of the run."""
 
     columns: dict[str, np.ndarray]
     metrics: Callable[[pd.DataFrame], dict[str, float | int]]
@@ -271,7 +271,7 @@ def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, sco
 
 
 def _show_running(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
-    """Show each run when it begins, among those that are running."""
+    """A callback that shows which runs are in progress."""
 
     def begin(task: Task) -> None:
         running[task.spec.hash] = str(task.spec)
@@ -286,7 +286,7 @@ def _running_text(running: Mapping[str, str]) -> str:
 
 @contextmanager
 def _folder(out: str | Path | None, cohort: Cohort) -> Iterator[RunsFolder]:
-    """The folder asked for, or one that is gone afterwards."""
+    """The folder ``out``, or a temporary one."""
     if out is not None:
         yield RunsFolder.of(out, cohort)
         return

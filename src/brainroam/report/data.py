@@ -1,4 +1,4 @@
-"""What a report and its displays are made from: results, and what `check`, `audit` and `plan` left beside them.
+"""The data of a report and its displays: results, and the files of `check`, `audit` and `plan` beside them.
 
 What the study is called and how its data are named on a command line is read off the commands that made the runs.
 """
@@ -110,7 +110,7 @@ class ReportData:
 
     @cached_property
     def words(self) -> Words:
-        """How to speak of what was measured."""
+        """The words for what was measured."""
         return words_of(self.study)
 
     @property

@@ -1,4 +1,4 @@
-"""The page of a pool of summaries: did it work, at which sites, what about the next one; no person is in it."""
+"""The page of a pool of summaries: results at each hospital and at the next one, without single people."""
 
 import json
 from pathlib import Path

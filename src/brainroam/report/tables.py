@@ -1,4 +1,4 @@
-"""Tables that can be sorted, read aloud and taken away as CSV; the head of a column is explained in one sentence."""
+"""Tables that can be sorted, read aloud and downloaded as CSV, with an explanation of each column."""
 
 import math
 from collections.abc import Callable, Sequence

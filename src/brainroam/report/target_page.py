@@ -32,26 +32,26 @@ from brainroam.utils.files import write_text
 
 LINE = 10  # people from which on a site's own line says something
 COLOURS = 10  # sites that have a colour of their own
+ERRORS = (
+    Column("scale", "Scale", number),
+    Column("mae", "Error", number),
+    Column("mae_constant", "Error of a constant", number),
+    Column("r2", "R2 within", number),
+)
 METHODS = (
     Column("method", "Method"),
     Column("r", "r", number),
     Column("low", "95 % interval", interval("low", "high"), of_row=True),
     Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
     Column("off", "Level off by", number),
-    Column("scale", "Scale", number),
-    Column("mae", "Error", number),
-    Column("mae_constant", "Error of a constant", number),
-    Column("r2", "R2 within", number),
+    *ERRORS,
 )
 SITES = (
     Column("site", "Site"),
     Column("n", "People", fixed(0)),
     Column("r", "r", number),
     Column("level", "Level off by", number),
-    Column("scale", "Scale", number),
-    Column("mae", "Error", number),
-    Column("mae_constant", "Error of a constant", number),
-    Column("r2", "R2 within", number),
+    *ERRORS,
 )
 MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all
 PAIRS = (
@@ -113,7 +113,7 @@ class Content(NamedTuple):
 
 
 def _number_content(results: Results, chosen: str, comparison: numbers.NumberComparison) -> Content:
-    """What travels, and where."""
+    """Order, level and scale: the page of a number."""
     name = results.target.name
     sites = numbers.average_seeds(results.scores[results.scores["method"] == chosen]).sort_values("r", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
@@ -163,7 +163,7 @@ def _draw_predicted(sites: Collection, name: str) -> Figure:
 
 
 def _class_content(results: Results, chosen: str, comparison: classes.ClassComparison) -> Content:
-    """Which classes are told apart, and who is called what."""
+    """Which classes are told apart, and who is called what: the page of several classes."""
     target, scores = results.target, results.scores
     sites = classes.average_seeds(scores[scores["method"] == chosen], target).sort_values("auc", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]

@@ -134,7 +134,7 @@ class Measure(Protocol):
         """Two methods at a site, on the scale that is averaged."""
 
     def h(self, people: float) -> float:
-        """What so many people at a site count as."""
+        """The effective number h of so many people at a site."""
 
 
 class TwoClasses:

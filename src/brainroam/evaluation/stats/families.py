@@ -1,4 +1,4 @@
-"""Which comparisons are corrected together: one rule for every table, whoever prints it.
+"""Which comparisons are corrected together (Holm): one rule for every table.
 
 The family is one reference method against every other compared method of the folder under one protocol. Controls count.
 Variants of CORE do not: each ablation study and each sweep is a family of its own, with CORE complete or the first

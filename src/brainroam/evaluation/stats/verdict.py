@@ -215,7 +215,7 @@ def observed_on_line(
 
 
 def _line(weight: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a weighted mean and a weighted slope on x multiply each value with, shape (..., k) both."""
+    """The coefficients of each value in a weighted mean and in a weighted slope on x, both of shape (..., k)."""
     share = weight / weight.sum(axis=-1, keepdims=True)
     apart = x - (share @ x)[..., None]
     return share, share * apart / (share * apart**2).sum(axis=-1, keepdims=True)

@@ -323,7 +323,7 @@ def _require_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, int
 
 
 def _behind(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays whose names begin so, by the rest of their names."""
+    """The arrays whose names have this prefix, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 

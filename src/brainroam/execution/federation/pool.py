@@ -301,7 +301,7 @@ class Pool:
         return max(int(part.arrays["counts"].sum()) for part in self._messages[1][site].parts.values())
 
     def _withheld(self) -> list[str]:
-        """What sites do not tell, in their words."""
+        """What sites withhold, and why."""
         parts = {k: [p for m in self._messages[k].values() for p in m.parts.items()] for k in (1, 2)}
         lines = [
             f"site {m.site}: {f'{name}, ' if name else ''}{visible(what)} {visible(why)}"
@@ -397,7 +397,7 @@ def _counts(message: Message, target: Target) -> np.ndarray:
 
 
 def _learn_calibration(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
-    """What third summaries teach beside the scores."""
+    """Calibration and shifts from the third summaries."""
     if target.is_number:
         line = calibration_of_numbers(parts)
         return {"calibration": line, "shifts": shifts_of_numbers(parts, line)}

@@ -43,7 +43,7 @@ def audit_section(data: ReportData) -> Section:
 
 
 def _counts(checks: list[dict]) -> dict:
-    """How many passed, and which failed or are neither good nor bad but to be known."""
+    """How many checks passed, which failed, and which are to be noted."""
     verdicts = [RESULTS.get(check.get("passed"), "failed") for check in checks]
     failed, noted = (
         [_describe_check(check) for check, verdict in zip(checks, verdicts, strict=True) if verdict == outcome]
