@@ -152,7 +152,7 @@ def evaluate(
                     advance.say(words)
                 advance.now(_running_text(running))
         everything = complete_tables(folder.path)  # also what other commands have finished there meanwhile
-        results = results_of(everything, [task.spec for task in tasks], partial, kept=out is not None)
+        results = results_of(everything, [task.spec for task in tasks], partial, permanent=out is not None)
         return replace(results, path=None if out is None else everything.path)
 
 
@@ -166,12 +166,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
-    measure = _measure_two_classes
-    if cohort.target.is_number:
-        measure = _measure_number
-    elif cohort.target.is_classes:
-        measure = _measure_classes
-    measured = measure(model, training, held_out, score)
+    measured = _measure(model, training, held_out, score)
     explanation = explanation_to_keep(model.model_, training, held_out.without_labels())
     scans = held_out.table.assign(**measured.columns)
     site = scans["site"].to_numpy(dtype=str)
@@ -193,12 +188,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             },
             "metrics": by_site,
             **measured.facts,
-            "next_site": {
-                "calibration": asdict(model.calibration_),
-                "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
-                "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
-                "n_sites": model.sets_.n_sites,
-            },
+            "next_site": _facts_for_next_site(model),
             "configuration": model.configuration_,
             **({"summary": task.info.summary} if task.info.estimator is not None else {}),  # no registry knows it
             "notes": [*filter(None, [task.fold.note]), *model.notes_, *_note_on_company(model, held_out, score)],
@@ -208,6 +198,16 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             "versions": {"python": python_version(), **versions(PACKAGES)},
         }
     )
+
+
+def _facts_for_next_site(model: TunedMethod) -> dict[str, Any]:
+    """What the training sites teach about another one: calibration, shifts of the threshold, prediction sets."""
+    return {
+        "calibration": asdict(model.calibration_),
+        "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
+        "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
+        "n_sites": model.sets_.n_sites,
+    }
 
 
 def _note_on_company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[str]:
@@ -225,6 +225,13 @@ class Measured(NamedTuple):
     columns: dict[str, np.ndarray]
     metrics: Callable[[pd.DataFrame], dict[str, float | int]]
     facts: dict[str, Any]
+
+
+def _measure(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
+    """Measure scores by the kind of target."""
+    target = training.target
+    measure = _measure_number if target.is_number else _measure_classes if target.is_classes else _measure_two_classes
+    return measure(model, training, held_out, score)
 
 
 def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:

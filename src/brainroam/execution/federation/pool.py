@@ -206,9 +206,9 @@ class Pool:
             self._ask(2, {name: (block.like, block.request(MIN_SITES)) for name, block in blocks.items()})
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, warnings)
-        return self._third(blocks, lines, warnings)
+        return self._model_and_scores(blocks, lines, warnings)
 
-    def _third(self, blocks: Mapping[str, PooledBlock], lines: list[str], warnings: list[str]) -> Progress:
+    def _model_and_scores(self, blocks: Mapping[str, PooledBlock], lines: list[str], warnings: list[str]) -> Progress:
         """Model and readings without each site; with all third summaries also scores and calibration."""
         members, sites = list(blocks.values()), self.sites
         weights = block_weights(members).weights if len(members) > 1 else np.ones(1)
