@@ -1,4 +1,4 @@
-"""Tables that can be sorted, read aloud and taken away as CSV; the head of a column is explained in one sentence."""
+"""Tables that can be sorted, read aloud and downloaded as CSV, with an explanation of each column."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -56,6 +56,7 @@ MEANING = {
     "mean_size_of_contribution": "Mean over held-out people of how much the pathway moved the logit, either way.",
     "motion_alone": "AUC of head motion alone: a logistic model of the other sites that never sees the brain.",
     "npv": "Share of people without the condition among those not predicted to have it (negative predictive value).",
+    "n": "People counted in this row.",
     "next_low": "95 % prediction interval: where the AUC of a next site like these is to be expected.",
     "nu": "Share of the folds whose scaffold contains the edge or column. Folds share most of their training sites.",
     "p": "Two-sided p of the mean difference, with the site as the unit.",

@@ -37,6 +37,14 @@ LEAST_OF_A_CLASS = 2
 PROBIT = ndtri([0.01, 0.999])  # of an AUC that a mean of finite sites may exceed
 
 
+class Gain(NamedTuple):
+    """The difference of two points of a learning curve, with its 95 % interval."""
+
+    size: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class Scale:
     """A figure, and the scales on which it is averaged over sites and follows a law.
@@ -71,13 +79,12 @@ class Scale:
         """As it is written: 76.3 of an AUC, .56 of a correlation."""
         return two_digits(value) if self.name == "r" else f"{100 * value:.1f}"
 
-    def format_gain(self, gain: tuple[float, float, float]) -> str:
+    def format_gain(self, gain: Gain) -> str:
         """A difference with its interval, as it is written."""
         if self.name == "r":
-            middle, low, high = gain
-            return f"{middle:+.3f} ({low:+.3f} to {high:+.3f})"
-        middle, low, high = (100 * value for value in gain)
-        return f"{middle:+.1f} points ({low:+.1f} to {high:+.1f})"
+            return f"{gain.size:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
+        size, low, high = (100 * value for value in gain)
+        return f"{size:+.1f} points ({low:+.1f} to {high:+.1f})"
 
     def size(self, difference: float) -> str:
         """A difference that one would like to find: 2 AUC points, or .02 in r."""
@@ -136,7 +143,7 @@ class Measure(Protocol):
         """Two methods at a site, on the scale that is averaged."""
 
     def h(self, people: float) -> float:
-        """What so many people at a site count as."""
+        """The effective number h of so many people at a site."""
 
 
 class TwoClasses:

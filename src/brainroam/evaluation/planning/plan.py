@@ -244,9 +244,9 @@ def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int, meas
     fuller = people * (now + more) / now
     people_gain = law.gain(now, fuller)
     apart = law.gain(now + more, people, now, fuller)
-    if apart[1] > 0:
+    if apart.low > 0:
         which = "new sites help more than more people at the present ones"
-    elif apart[2] < 0:
+    elif apart.high < 0:
         which = "more people at the present sites help more than new ones"
     else:
         which = "these data cannot tell which helps more"

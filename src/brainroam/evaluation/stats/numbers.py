@@ -333,11 +333,11 @@ def compare_numbers(
     for (protocol, method), here in sites.groupby(["protocol", "method"]):
         judged = verdict(here)
         rows.append({"protocol": protocol, "method": method, **vars(judged), "verdict": judged.sentence(target)})
-    table, pairs, families = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
+    compared = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
     notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *notes_on_institutions(predictions)]
     sentences = describe_blocks_added(sites, _pairs, describe_block_order)
-    sentences += [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
-    return NumberComparison(target, table, pairs, sentences, notes, families)
+    sentences += [_sentence(row, UNITS[str(row.protocol)]) for row in compared.paired.itertuples()]
+    return NumberComparison(target, compared.table, compared.paired, sentences, notes, compared.families)
 
 
 def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:

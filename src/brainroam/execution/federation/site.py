@@ -120,7 +120,7 @@ def answer(
 
 @dataclass(frozen=True)
 class Terms:
-    """What a site answers under, in all blocks."""
+    """The terms of a site, the same for all blocks."""
 
     site: str
     settings: Settings
@@ -130,7 +130,7 @@ class Terms:
 
     @property
     def least(self) -> int:
-        """How many people of a class there have to be."""
+        """The smallest number of people of a class."""
         return max(self.min_per_class, self.min_count)
 
 
