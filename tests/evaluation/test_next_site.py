@@ -1,6 +1,7 @@
 """A few people of the held-out site: used for the threshold, never scored, and unknown to whatever is learned."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 

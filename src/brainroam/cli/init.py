@@ -135,6 +135,7 @@ def init(
     if guess.reader not in WITH_COLUMNS and expanded(folder).is_dir():
         look_at_anatomy(expanded(folder), cohort.table["subject"].tolist(), guess)
         cohort = read_draft() if guess.blocks else cohort
+    from brainroam.cli.show import show_excluded
     from brainroam.data.atlas import anonymous_atlas
     from brainroam.data.check.groups import one_institution
     from brainroam.evaluation.runner import is_small
@@ -156,11 +157,14 @@ def init(
         f"{cohort.counted} of {counted(len(cohort.sites), 'site', 'sites')}, {predicted}, {cohort.n_rois} {measured}; "
         f"{len(cohort.excluded)} left out"
     )
+    show_excluded(cohort.excluded)
     for name, block in (cohort.blocks or {"": cohort}).items():
         if name or cohort.measure != "series":
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
             without = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
-            typer.echo(f"{name or 'measured'}: {block.extent} ({block.measure}){without}")
+            kind = "" if block.measure in block.extent else f" ({block.measure})"
+            order = f"; {guess.remarks[name]}" if "ids" in guess.blocks.get(name, {}) else ""
+            typer.echo(f"{name or 'measured'}: {block.extent}{kind}{without}{order}")
     if "blocks" in guess.remarks:
         typer.echo(visible(guess.remarks["blocks"]))
     for step in cohort.prepared:
@@ -183,7 +187,8 @@ def init(
     typer.echo(f"covariates: {', '.join(used) or 'none'}")
     if "participants" in guess.remarks:
         typer.echo(guess.remarks["participants"])
-    following = f"brainroam run {out}" if labelled else f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    to_predict = f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    following = f"brainroam run {out}" if labelled and len(cohort.sites) > 2 else to_predict
     typer.echo(f"Wrote {out}: look through it, then: {following}")
 
 
@@ -339,7 +344,7 @@ ABOUT = {
     "runs": "of several: concatenate (each standardised first), or first",
     "case": "the condition",
     "control": "the controls",
-    "template": "where a person's series is",
+    "template": "where a person's file is",
 }
 
 

@@ -39,11 +39,23 @@ SITES = (
     Column("r2", "R2 within", number),
 )
 MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all
+AGAINST_REST = Column(
+    "auc",
+    "AUC",
+    number,
+    meaning="Mean over classes of how often somebody of the class has a higher score for it than somebody of another "
+    "class at the same site: 0.5 is guessing.",
+)
 PAIRS = (
     Column("classes", "Classes"),
     Column("n_sites", "Sites", fixed(0)),
-    Column("auc", "AUC", number),
-    Column("low", "from", number),
+    Column(
+        "auc",
+        "AUC",
+        number,
+        meaning="How often the scores tell two people of one site apart, one of each class: 0.5 is guessing.",
+    ),
+    Column("low", "from", number, meaning="95 % interval of the mean over sites."),
     Column("high", "to", number),
     Column("next_low", "next site from", number),
     Column("next_high", "to", number),
@@ -62,6 +74,7 @@ def write_target_page(
     target = results.target
     chosen = method or subject(results.scores["method"].unique())
     comparison = compare(results)
+    rows = sorted(comparison.table.itertuples(), key=lambda row: row.method != chosen)  # whom the page is about, first
     if target.is_number:
         sites, drawings, tables = _number_content(results, chosen)
     else:
@@ -75,7 +88,7 @@ def write_target_page(
         title=name or f"{target.name} at {len(sites)} sites",
         lines=[
             *comparison.caveats,
-            *(f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()),
+            *(f"{row.method}: {row.verdict}" for row in rows),
             *comparison.sentences,
         ],
         figure=Markup("").join(inline(drawing) for drawing in drawings),
@@ -183,17 +196,36 @@ def _class_content(
 
 
 def _method_columns(target: Target) -> list[Column]:
-    auc = fixed(1, 100)
-    of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
+    share, k = fixed(1, 100), len(target.classes)
+    right = f"Mean over classes of the share of their people who are called right: {100 / k:.1f} is guessing."
+    brier = (
+        "Sum over classes of the squared difference between predicted probability and what was true: 0 is perfect, "
+        f"{1 - 1 / k:.2f} is saying the same of every class."
+    )
     ends = [Column(key, heading, number) for key, heading in (("next_low", "next site from"), ("next_high", "to"))]
-    means = [Column("balanced_acc", "Called right, %", auc), Column("brier", "Brier", number)]
-    return [Column("method", "Method"), Column("auc", "AUC", number), *ends, *of_each, *means]
+    means = [
+        Column("balanced_acc", "Called right, %", share, meaning=right),
+        Column("brier", "Brier", number, meaning=brier),
+    ]
+    return [Column("method", "Method"), AGAINST_REST, *ends, *_of_each(target), *means]
 
 
 def _site_columns(target: Target) -> list[Column]:
     counts = [Column(f"n_{name}", name, fixed(0)) for name in target.classes]
-    of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
-    return [Column("site", "Site"), *counts, Column("auc", "AUC", number), *of_each, Column("acc", "Accuracy", number)]
+    right = Column("acc", "Accuracy", number, meaning="Share of people who are called right.")
+    return [Column("site", "Site"), *counts, AGAINST_REST, *_of_each(target), right]
+
+
+def _of_each(target: Target) -> list[Column]:
+    return [
+        Column(
+            f"auc_{name}",
+            f"AUC {name}",
+            number,
+            meaning=f"The same of {name} alone: below 0.5 where others lie on both sides of it.",
+        )
+        for name in target.classes
+    ]
 
 
 def _confusion_columns(target: Target) -> list[Column]:
