@@ -41,10 +41,18 @@ SITES = (
     Column("r2", "R2 within", number),
 )
 MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all
+OF_PAIR = "Probability that a randomly chosen person of the second class scores higher for it than one of the first."
+OF_CLASSES = (
+    "Mean over classes of the probability that a person of it scores higher for it than somebody else of the site."
+)
+CALLED_RIGHT = "Mean over classes of the share of its people called right: {:.0f} is guessing."
+BRIER = (
+    "Sum over classes of the squared difference between probability and what was true, mean over people: 0 is perfect."
+)
 PAIRS = (
     Column("classes", "Classes"),
     Column("n_sites", "Sites", fixed(0)),
-    Column("auc", "AUC", number),
+    Column("auc", "AUC", number, meaning=OF_PAIR),
     Column("low", "from", number),
     Column("high", "to", number),
     Column("next_low", "next site from", number),
@@ -191,14 +199,17 @@ def _method_columns(target: Target) -> list[Column]:
     auc = fixed(1, 100)
     of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
     ends = [Column(key, heading, number) for key, heading in (("next_low", "next site from"), ("next_high", "to"))]
-    means = [Column("balanced_acc", "Called right, %", auc), Column("brier", "Brier", number)]
-    return [Column("method", "Method"), Column("auc", "AUC", number), *ends, *of_each, *means]
+    right = Column("balanced_acc", "Called right, %", auc, meaning=CALLED_RIGHT.format(100 / len(target.classes)))
+    means = [right, Column("brier", "Brier", number, meaning=BRIER)]
+    return [Column("method", "Method"), Column("auc", "AUC", number, meaning=OF_CLASSES), *ends, *of_each, *means]
 
 
 def _site_columns(target: Target) -> list[Column]:
     counts = [Column(f"n_{name}", name, fixed(0)) for name in target.classes]
     of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
-    return [Column("site", "Site"), *counts, Column("auc", "AUC", number), *of_each, Column("acc", "Accuracy", number)]
+    auc = Column("auc", "AUC", number, meaning=OF_CLASSES)
+    acc = Column("acc", "Accuracy", number, meaning="Share of people called right.")
+    return [Column("site", "Site"), *counts, auc, *of_each, acc]
 
 
 def _confusion_columns(target: Target) -> list[Column]:
