@@ -177,7 +177,6 @@ def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
         f"{cohort.counted} of {counted(len(cohort.sites), 'site', 'sites')}, {predicted}, {cohort.n_rois} {measured}; "
         f"{len(cohort.excluded)} left out"
     )
-    show_excluded(cohort.excluded)
     for name, block in (cohort.blocks or {"": cohort}).items():
         if name or cohort.measure != "series":
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
