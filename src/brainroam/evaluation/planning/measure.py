@@ -1,7 +1,7 @@
 """What a plan is about, for each kind of target: the figure of a left-out site, its weight, and the scale of its law.
 
     target          figure of a site     averaged over sites     scale of the law     P people count as h =
-    two classes     AUC                  AUC                     probit               P / 4, half of them cases
+    two classes     AUC                  AUC                     probit               P q (1 - q), a share q cases
     several (K)     macro AUC            macro AUC               probit               P (K - 1) / K^2, in equal parts
     a number        r within the site    Fisher's z              z                    P - 3
 
@@ -146,11 +146,17 @@ class Measure(Protocol):
         """The effective number h of so many people at a site."""
 
 
+@dataclass(frozen=True)
 class TwoClasses:
-    """Cases and controls: the AUC."""
+    """Cases and controls, of whom this share are cases: the AUC."""
 
+    share: float = 0.5
     scale, rule, needs, least = AUC, metrics.RULE, "two cases and two controls", LEAST_OF_A_CLASS
-    groups = ", half of them cases"
+
+    @property
+    def groups(self) -> str:
+        """In words how many are cases."""
+        return ", half of them cases" if abs(self.share - 0.5) < 0.05 else f", {self.share:.0%} of them cases"
 
     def usable(self, label: np.ndarray) -> bool:
         """Whether there are two people of each class."""
@@ -172,8 +178,8 @@ class TwoClasses:
         return Gap(areas[0] - areas[1], variance, m * n / (m + n), float(site_weights(m, n)))
 
     def h(self, people: float) -> float:
-        """Of as many cases as controls."""
-        return people / 4
+        """Of this share of cases."""
+        return people * self.share * (1 - self.share)
 
 
 @dataclass(frozen=True)
