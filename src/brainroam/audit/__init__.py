@@ -1,4 +1,4 @@
-"""Does a result cheat? Checks for any method, registered or your own, and for the data it was had from.
+"""Checks for leaks and shortcuts, of any method (registered or your own) and of the data.
 
 The audit sees what a method does while it runs, at one held-out site, on data that it changes; `CANNOT_SEE` lists what
 leaves no trace there. Let your procedure begin with the raw data.
@@ -96,10 +96,10 @@ def audit(
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
 
 
-class _Room(ModuleType):
-    """Room and verb have one name: ``brainroam.audit.leaks`` is a module, ``brainroam.audit(cohort)`` a call."""
+class _CallablePackage(ModuleType):
+    """A package that can be called: ``brainroam.audit(cohort)`` runs the audit."""
 
     __call__ = staticmethod(audit)
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallablePackage

@@ -1,4 +1,4 @@
-"""`evaluate` as users call it: a method that did not come with brainroam is searched for leaks first.
+"""`evaluate` as users call it: methods that did not come with brainroam are audited first.
 
 Once per study, by the leak checks alone and on few people, so that it costs little beside the study; a folder of runs
 keeps the verdict. It is printed on stderr. When the runs are done, their scores are looked at as those of a file are
@@ -67,7 +67,7 @@ def foreign_methods(methods: Any, parameters: Mapping[str, Any]) -> Iterator[Met
 
 
 def search_leaks(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
-    """Print what the leak checks say of each, unless they have said it in this study before."""
+    """Run the leak checks on each candidate that this study has not checked yet, and print the outcome."""
     file = None if out is None else Path(out) / KEPT
     audits = _audits if file is None else _read(file)
     new = {key: item for item in candidates if (key := _audit_key(item, cohort)) not in audits}
@@ -84,7 +84,7 @@ def search_leaks(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str
 
 
 def check_finished_runs(results: Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
-    """Say what the scores of finished runs show of a leak, and keep it with the verdict of the search."""
+    """Check the scores of finished runs for signs of a leak, and keep the outcome with that of the leak checks."""
     file = None if results.path is None else results.path / KEPT
     audits = _audits if file is None else _read(file)
     for item in candidates:
@@ -118,7 +118,7 @@ def _warn(name: str, failed: Sequence[str]) -> None:
 
 @one_thread()
 def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -> tuple[str, list[str]]:
-    """In words, and which checks failed; by few people, or by everybody where a method needs more."""
+    """The outcome in words and the checks that failed, on few people, or on everybody where a method needs more."""
     some, checks, problem = few_people(cohort), None, ""
     for people in [some] if len(some) == len(cohort) or cohort.on_disk else [some, cohort]:
         try:

@@ -1,4 +1,4 @@
-"""Does anything of the held-out people reach the model? Change them, and see what else changes.
+"""Leak checks: change the held-out people in many ways, and see whether the model or other scores change.
 
 One site is held out. Then, everything else being equal, and each time in a fresh process and an empty folder,
 
@@ -31,6 +31,7 @@ From ``test-labels`` on everybody has a new id in each run, so nothing kept by i
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -80,6 +81,14 @@ def leak_checks(candidate: Candidate, cohort: Cohort, processes: FreshProcesses,
     yield from _Leaks(candidate.name, cohort, seed, processes.of(candidate)).checks()
 
 
+class Remainder(NamedTuple):
+    """Ranks of the mean of a site's scores by both kinds of training labels, true labels, and the classes swapped."""
+
+    ranks: np.ndarray
+    label: np.ndarray
+    swapped: tuple[int, ...]
+
+
 class _Leaks:
     """The checks of one method at one held-out site."""
 
@@ -106,8 +115,12 @@ class _Leaks:
         yield from self._corruption(base)
         yield self._check_nudge(base)
         spoilt = self.test[::2]
-        yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
-        yield self._of_others("regions", partial(without_regions, people=spoilt), base, "with which regions")
+        half, table = f"one half of the {self.people}", self.cohort.measure == "table"
+        if self.cohort.measure == "series":
+            change = f"changed how long {half} were scanned"
+            yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, change)
+        change = f"emptied a cell of each of {half}" if table else f"changed with which regions {half} were scanned"
+        yield self._of_others("regions", partial(without_regions, people=spoilt), base, change)
         yield self._memory(base)
         yield from self._inner_folds()
 
@@ -187,8 +200,8 @@ class _Leaks:
             text += "variable, or weights made with these people"
         return Check("training-labels", self.method, alike <= limit, alike, limit, text)
 
-    def _what_stays(self, fold: Fold) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]] | None:
-        """Ranks of the mean of a site's scores by both kinds of training labels, true labels there, classes swapped.
+    def _what_stays(self, fold: Fold) -> Remainder | None:
+        """What stays of a site's scores when the training labels are turned round.
 
         None of a site without two classes that can change places. Ranks are equal where nothing stays but rounding.
         """
@@ -207,7 +220,7 @@ class _Leaks:
             label = (label[who] == one).astype(float)
         stays = (scores + turned) / 2
         moves = np.ptp(stays) > ROUNDING * np.ptp(scores)
-        return (rankdata(stays) / len(stays) if moves else np.zeros(len(stays))), label, pair
+        return Remainder(rankdata(stays) / len(stays) if moves else np.zeros(len(stays)), label, pair)
 
     def _pair(self, label: np.ndarray) -> tuple[int, ...]:
         """The two commonest classes of these people; controls stay, as CORE compares all others with them."""
@@ -258,24 +271,24 @@ class _Leaks:
             )
         return Check("nudged", self.method, usual <= JUMP, usual, JUMP, text)
 
-    def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, what: str) -> Check:
-        """Change one half, and score the other half only: whoever cannot read the changed people need not."""
-        text = f"changed {what} one half of the {self.people} were scanned: "
+    def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, changed: str) -> Check:
+        """Change one half of the held-out people and score the other half only."""
+        text = f"{changed}: "
         try:
             outcome = self._run_once(change, self.test[1::2])
         except Exception as error:
             text += f"the procedure stops ({type(error).__name__}: {str(error)[:100]}), so this was not checked"
             return Check(name, self.method, None, None, ROUNDING, text)
         moved = gap(outcome.scores[0], base.scores[0][1::2], base.scores[0])
-        changed = "" if outcome.state == base.state else ", and what was learned changed"
-        if moved <= ROUNDING and not changed:
+        learned = "" if outcome.state == base.state else ", and what was learned changed"
+        if moved <= ROUNDING and not learned:
             text += "the scores of the other half did not change"
         else:
-            text += f"in the other half {_share(moved)}{changed}; data are cut to what everybody has in common"
-        return Check(name, self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
+            text += f"in the other half {_share(moved)}{learned}; data are cut to what everybody has in common"
+        return Check(name, self.method, moved <= ROUNDING and not learned, moved, ROUNDING, text)
 
     def _memory(self, base: Outcome) -> Check:
-        """Another site is held out first; everybody has a new id, so that nothing is found which a run before kept."""
+        """Hold out another site first, in the same process; everybody has a new id in each run."""
         others = [name for name in usable_sites(self.cohort) if name != self.site]
         if not others:
             text = "no second site can be held out with both classes in it and elsewhere, so this was not checked"
@@ -292,7 +305,7 @@ class _Leaks:
         return Check("memory", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 
     def _inner_folds(self) -> Iterator[Check]:
-        """For a method whose inner folds are its own: are the labels read that it is handed and must not use?"""
+        """For a method with inner folds of its own: does it use labels of people whom an inner fold holds out?"""
         training = self.cohort.subset(self.train)
         site = training.table["site"].to_numpy()
         fold = hold_out(site, site[:1])

@@ -242,7 +242,7 @@ def permutation_checks(
 
 
 def _measure(target: Target) -> tuple[str, float]:
-    """What `mean_order` gives, in words, and what it is by chance."""
+    """The name of what `mean_order` measures, and its value by chance."""
     if target.is_number:
         return "correlation", 0.0
     return ("macro AUC" if target.is_classes else "AUC"), 0.5

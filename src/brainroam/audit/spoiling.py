@@ -1,4 +1,4 @@
-"""A cohort in which some people are other people: by name, by label, or in everything that is known of them.
+"""Copies of a cohort in which names, labels or data of some people are changed.
 
 Each function gives a cohort of its own, with nothing remembered of the one it was made from.
 """

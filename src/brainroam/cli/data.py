@@ -1,4 +1,4 @@
-"""Commands about data: check and audit them, fetch or make some up, extract series, convert, hand edges on."""
+"""Commands about data: check, audit, fetch, simulate, extract, convert and export them."""
 
 from dataclasses import fields
 from pathlib import Path

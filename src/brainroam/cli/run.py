@@ -1,4 +1,4 @@
-"""``brainroam run``: check, hold out sites, audit, compare and report, in one view, going on where it stopped."""
+"""``brainroam run``: check, hold out sites, audit, compare and report; it resumes where it stopped."""
 
 import json
 import time
@@ -192,7 +192,7 @@ def _short_audit(cohort: "Cohort", method: str, file: Path, now: Callable[[str],
 
 
 class Stages:
-    """Five stages in one view: bars with the times gone and left on a terminal, a line per event elsewhere."""
+    """Progress of the five stages: bars with elapsed and remaining time on a terminal, else a line per event."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""What every command that reads data has in common: DATA, in memory or on disk, and options as keys of a study."""
+"""The argument DATA and its reading options, which every command that reads data has; in memory or on disk."""
 
 import inspect
 import os
@@ -110,14 +110,14 @@ class DataSource:
         return replace(self, plan=plan)
 
     def require_unprepared(self) -> None:
-        """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""
+        """Refuse options of preparation for a store that is read piece by piece: they were fixed when it was made."""
         asked = [f"--{name.replace('_', '-')}" for name in PREPARING[:3] if getattr(self.plan, name) is not None]
         if asked:
             raise UsageError(f"{', '.join(asked)}: decide this when the store is made, with brainroam convert")
 
 
 def possible_here(methods: Iterable[str]) -> list[str]:
-    """Methods that nobody asked for by name: without core where torch is missing, saying what installs it."""
+    """The default methods, without core where torch is missing; prints how to install it."""
     if installed("torch"):
         return list(methods)
     typer.echo('core is left out, its network needs torch; run: pip install "brainroam[torch]"', err=True)
@@ -125,7 +125,7 @@ def possible_here(methods: Iterable[str]) -> list[str]:
 
 
 def source_of(data: str, typed: dict[str, Any]) -> DataSource:
-    """Where the data are; what is typed goes before what a study file says, but whom it leaves out stays out."""
+    """The source that DATA names. Typed options override the study file, except that its exclusions stay."""
     study = read_study(data) if is_study(data) else None
     if study is not None and study.exclude and typed.get("exclude"):
         written = [study.exclude] if isinstance(study.exclude, str) else study.exclude
@@ -139,7 +139,7 @@ def source_of(data: str, typed: dict[str, Any]) -> DataSource:
 def workers_of(
     source: DataSource, engine: "str | Callable", jobs: int, methods: Iterable[str]
 ) -> "Iterator[Workers | None]":
-    """Processes of this machine that begin to start now, for all that a command does; None where there are none."""
+    """Worker processes that start at once and serve the whole command; None where none are needed."""
     if engine != "local" or jobs == 1 or not source.exists:
         yield None
         return
@@ -160,7 +160,7 @@ def load_or_open(
     everybody: bool = False,
     workers: "Workers | None" = None,
 ) -> "Cohort":
-    """The cohort in memory; or on disk, where that is asked for or a store is larger than the memory at hand."""
+    """The cohort in memory; or on disk, where --memory is given or a store is too large for the free memory."""
     if memory is None and not _too_large(source):
         return source.load(everybody, require_label, workers=workers)
     return cohort_on_disk(source, work, memory, require_label, everybody)
@@ -169,7 +169,7 @@ def load_or_open(
 def cohort_on_disk(
     source: DataSource, work: Path, memory: str | None, require_label: bool = True, everybody: bool = False
 ) -> "StoredCohort":
-    """The people of a store, to be read within a memory: half of what is free unless told."""
+    """The cohort of a store, read piece by piece within --memory, by default half of the free memory."""
     from brainroam.execution.out_of_core import StoredCohort
 
     limit = _free_memory() / 2 if memory is None else size_in_bytes(memory)
@@ -195,12 +195,12 @@ def cohort_on_disk(
 
 
 def work_beside(out: Path) -> Path:
-    """Where a command that writes ``out`` keeps what it would go on with."""
+    """The folder beside ``out`` with what an interrupted command needs to resume."""
     return expand_home(out).absolute().with_name(f"{expand_home(out).name}.work")
 
 
 def discard_work(cohort: "Cohort", out: Path) -> None:
-    """Delete what a cohort on disk kept beside what a command writes."""
+    """Delete the folder `work_beside` of a cohort on disk."""
     if cohort.on_disk:
         from brainroam.execution.out_of_core import discard_work
 
@@ -224,7 +224,7 @@ def _too_large(source: DataSource) -> bool:
 
 
 def _free_memory() -> float:
-    """Bytes that this machine could give to a process now."""
+    """Free memory of this machine in bytes."""
     try:
         with open("/proc/meminfo") as lines:
             sizes = dict(line.split(":") for line in lines)
@@ -294,7 +294,7 @@ def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[...
 
 
 def _take_options(group: type, typed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The options of a group, and what else was typed."""
+    """The options of a group as one object, and the options that are not of it."""
     names = {field.name for field in fields(group)}
     options = group(**{name: value for name, value in typed.items() if name in names})
     return options, {name: value for name, value in typed.items() if name not in names}

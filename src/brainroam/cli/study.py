@@ -1,4 +1,4 @@
-"""Commands about studies: judge methods under a protocol, look at the runs, compare, report, plan a larger one."""
+"""Commands about studies: run methods under a protocol, compare them, report, plan a larger study."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -198,7 +198,7 @@ def _read(
         label = pd.Series(np.nan, index=text.index)
         label[~empty] = coded
         return replace(target, classes=tuple(map(str, order))), label, reason
-    least = 1 if not whole else 2 if table["site"].nunique() < 2 else 3
+    least = 0 if not whole else 2 if table["site"].nunique() < 2 else 3
     names = _class_names(words[~empty], target, least, request.order)
     return replace(target, classes=names), words.map({name: float(k) for k, name in enumerate(names)}), reason
 

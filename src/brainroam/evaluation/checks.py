@@ -1,4 +1,4 @@
-"""Checks for leaks: what the outcome of one is, and what scores alone show of how they were made.
+"""The outcome of a leak check, and checks that need nothing but scores.
 
 Whether a site was held out is a fact about a computation, and a file holds none. What a leak leaves in the scores
 themselves can be looked for. With s the scores of one method, m_t their mean at site t with n_t people, and v the
@@ -185,7 +185,7 @@ def check_scores(results: Results, names: Sequence[str]) -> list[Check]:
 
 
 def _suspicion(check: Check) -> int:
-    """The smaller, the more suspicious."""
+    """Rank of an outcome: 0 failed, 1 to note, 2 passed."""
     return (False, None, True).index(check.passed)
 
 
@@ -241,7 +241,7 @@ SITE = ["protocol", "fold", "site"]
 
 
 def _within(people: pd.DataFrame, number: bool) -> tuple[pd.Series, int]:
-    """Scores less what site and class, or site and true value, say of them; and the degrees of freedom left."""
+    """Residuals of scores given site and class (or site and true value), and their degrees of freedom."""
     if not number:
         cells = people.groupby([*SITE, "label"])["score"]
         return people["score"] - cells.transform("mean"), len(people) - cells.ngroups

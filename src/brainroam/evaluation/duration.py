@@ -1,4 +1,4 @@
-"""How long will a study take, and which method takes most of it: said before it begins.
+"""Estimates, before a study begins, how long it will take and which method takes most of the time.
 
 The time of a run, in seconds of one core, is
 
@@ -139,7 +139,7 @@ class Pace:
         self._timed: list[tuple[RunSpec, Mapping[str, Any]]] = []
 
     def after(self, spec: RunSpec, outcome: Mapping[str, Any], jobs: int = 1) -> str:
-        """What was estimated anew, in words, where it was far off; else nothing."""
+        """A corrected estimate in words, where the first one was far off; else nothing."""
         if not self._awaited[spec.name]:
             return ""
         self._awaited[spec.name] -= 1
@@ -168,7 +168,7 @@ def reference_seconds(method: str, n_people: int, n_edges: int, table: bool = Fa
 
 
 def first_seconds(method: str, n_people: int, n_edges: int) -> float:
-    """By how much the first run takes longer there."""
+    """The additional time of the first run where the costs were measured."""
     return COSTS[method].e * (n_people / 1000) * (n_edges / 6670) ** 0.9
 
 

@@ -362,7 +362,7 @@ def _expected_at(
 
 
 def fitted_model(model: Any, cohort: Cohort | None) -> tuple[TunedMethod, dict[str, Any]]:
-    """The fitted method, and what is said of its training."""
+    """The fitted method, and the header of its model folder."""
     if isinstance(model, str | Path):
         return load_method(model, cohort)
     method = model if isinstance(model, TunedMethod) else getattr(model, "model_", None)

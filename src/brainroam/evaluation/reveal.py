@@ -1,4 +1,4 @@
-"""Hold a forecast (`brainroam.evaluation.forecast`) against the diagnoses, once they are opened.
+"""Compare a forecast (`brainroam.evaluation.forecast`) with the diagnoses, once they are opened.
 
 A forecast that was changed, other people and another model are refused.
 """
@@ -71,7 +71,7 @@ class Reveal:
         )
 
     def sentences(self) -> Iterator[str]:
-        """One for each site, and what is to be known besides."""
+        """A sentence for each site, then notes."""
         order = self.forecast.order
         for row in self.table[self.table["measure"] == order].itertuples():
             unlike = "; the forecast said that its people are unlike those trained on"

@@ -1,4 +1,4 @@
-"""One run: a configured method, learned on the training people of a fold and scored on the held-out ones, once.
+"""One run: a method with its settings, trained and scored on one fold with one seed.
 
 A `RunSpec` says exactly which; its hash names the file in which the result is kept. Files are checksummed: JSON with a
 schema version and a checksum over its content, written at once or not at all. A file that is cut short, changed or not
@@ -200,7 +200,7 @@ def explanation_to_keep(model: Method, training: Cohort, held_out: Cohort) -> di
 
 
 def _people_for_axes(training: Cohort) -> Cohort:
-    """Everybody, or of many some people evenly among all: the axes of a picture need no more."""
+    """At most `PEOPLE_FOR_AXES` people, evenly among all, which is enough for the axes of a picture."""
     if len(training) <= PEOPLE_FOR_AXES:
         return training
     return training.subset(np.linspace(0, len(training) - 1, PEOPLE_FOR_AXES).astype(int))
@@ -238,7 +238,7 @@ def make_tasks(
     tuning: str,
     parameters: Mapping[str, Any],
 ) -> Iterator[Task]:
-    """Every run of a study, fold by fold, so that what the runs of a fold share is at hand.
+    """Every run of a study, fold by fold, so that runs of one fold can share computations.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def make_tasks(
 
 
 def require_suitable(info: MethodInfo, cohort: Cohort) -> None:
-    """Refuse a method that reads nothing of what was measured of these people, or does not learn their target."""
+    """Refuse a method that cannot read what was measured, or cannot predict the target."""
     info.require_target(cohort.target)
     measures = {block.measure for block in cohort.blocks.values()} or {cohort.measure}
     if not measures & set(info.reads):
@@ -280,7 +280,7 @@ def require_suitable(info: MethodInfo, cohort: Cohort) -> None:
 
 
 def suitable_methods(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], list[str]]:
-    """The methods that fit these people and their target, and in words why others do not.
+    """The methods that can read these people and predict their target, and why the others cannot.
 
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
@@ -319,7 +319,7 @@ def _configure(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> li
 def _require_covariates(
     cohort: Cohort, chosen: Sequence[tuple[MethodInfo, Mapping[str, Any]]], held_out: Sequence[Fold]
 ) -> None:
-    """Refuse what cannot be a covariate once, rather than in every run of every method that uses it."""
+    """Refuse unusable covariates before the first run, and once for all methods."""
     for info, fixed in chosen:
         own = settings_of(info.make).get("covariates")
         if own is None:

@@ -1,4 +1,4 @@
-"""Run methods under a protocol: everything that is missing, nothing twice, whatever happens in between."""
+"""Run methods under a protocol; an interrupted study resumes, and finished runs are not repeated."""
 
 import shutil
 import tempfile
@@ -152,7 +152,7 @@ def evaluate(
                     advance.say(words)
                 advance.now(_running_text(running))
         everything = complete_tables(folder.path)  # also what other commands have finished there meanwhile
-        results = results_of(everything, [task.spec for task in tasks], partial, kept=out is not None)
+        results = results_of(everything, [task.spec for task in tasks], partial, permanent=out is not None)
         return replace(results, path=None if out is None else everything.path)
 
 
@@ -166,12 +166,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
-    measure = _measure_two_classes
-    if cohort.target.is_number:
-        measure = _measure_number
-    elif cohort.target.is_classes:
-        measure = _measure_classes
-    measured = measure(model, training, held_out, score)
+    measured = _measure(model, training, held_out, score)
     explanation = explanation_to_keep(model.model_, training, held_out.without_labels())
     scans = held_out.table.assign(**measured.columns)
     site = scans["site"].to_numpy(dtype=str)
@@ -193,12 +188,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             },
             "metrics": by_site,
             **measured.facts,
-            "next_site": {
-                "calibration": asdict(model.calibration_),
-                "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
-                "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
-                "n_sites": model.sets_.n_sites,
-            },
+            "next_site": _facts_for_next_site(model),
             "configuration": model.configuration_,
             **({"summary": task.info.summary} if task.info.estimator is not None else {}),  # no registry knows it
             "notes": [*filter(None, [task.fold.note]), *model.notes_, *_note_on_company(model, held_out, score)],
@@ -210,8 +200,18 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     )
 
 
+def _facts_for_next_site(model: TunedMethod) -> dict[str, Any]:
+    """What the training sites teach about another one: calibration, shifts of the threshold, prediction sets."""
+    return {
+        "calibration": asdict(model.calibration_),
+        "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
+        "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
+        "n_sites": model.sets_.n_sites,
+    }
+
+
 def _note_on_company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[str]:
-    """A note where a method of somebody else scores the last half of the people, backwards, otherwise than before."""
+    """A note if the scores of a foreign method change when half of the people are scored alone, in reverse order."""
     half = np.arange(len(held_out))[: len(held_out) // 2 : -1]
     if is_ours(model.info) or not len(half):
         return []
@@ -220,11 +220,18 @@ def _note_on_company(model: TunedMethod, held_out: Cohort, score: np.ndarray) ->
 
 
 class Measured(NamedTuple):
-    """What is kept of each held-out scan, the metrics of people, and facts of the run."""
+    """Columns for each held-out scan, a function for the metrics of people, and facts of the run."""
 
     columns: dict[str, np.ndarray]
     metrics: Callable[[pd.DataFrame], dict[str, float | int]]
     facts: dict[str, Any]
+
+
+def _measure(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
+    """Measure scores by the kind of target."""
+    target = training.target
+    measure = _measure_number if target.is_number else _measure_classes if target.is_classes else _measure_two_classes
+    return measure(model, training, held_out, score)
 
 
 def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
@@ -271,7 +278,7 @@ def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, sco
 
 
 def _show_running(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
-    """Show each run when it begins, among those that are running."""
+    """A callback that shows which runs are in progress."""
 
     def begin(task: Task) -> None:
         running[task.spec.hash] = str(task.spec)
@@ -286,7 +293,7 @@ def _running_text(running: Mapping[str, str]) -> str:
 
 @contextmanager
 def _folder(out: str | Path | None, cohort: Cohort) -> Iterator[RunsFolder]:
-    """The folder asked for, or one that is gone afterwards."""
+    """The folder ``out``, or a temporary one."""
     if out is not None:
         yield RunsFolder.of(out, cohort)
         return

@@ -1,4 +1,4 @@
-"""A folder of runs: what was asked for, what is done, and the tables of it.
+"""A folder of runs: the runs that were requested, those that are finished, and their tables.
 
 ::
 
@@ -134,7 +134,7 @@ class RunsFolder:
         return cls(path)
 
     def plan(self, specs: Iterable[RunSpec]) -> None:
-        """Record what is asked for; two different runs cannot have one place in the tables."""
+        """Record the requested runs; two different runs cannot have one place in the tables."""
         specs = list(specs)
         earlier = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
         self._supersede(
@@ -171,7 +171,7 @@ class RunsFolder:
             file.unlink(missing_ok=True)
 
     def _supersede(self, specs: Sequence[RunSpec]) -> None:
-        """Put runs aside that are asked for again because other code made them."""
+        """Move aside runs that are requested again because other code made them."""
         finished = [spec for spec in specs if spec.hash in self.runs]
         for spec in specs:
             self.planned.pop(spec.hash, None)
@@ -190,7 +190,7 @@ class RunsFolder:
             )
 
     def _forget_superseded(self) -> None:
-        """Of runs that were asked for from several versions, the one that was done, or any, is wanted."""
+        """Of runs requested with several versions of the code keep one: the finished one, if there is one."""
         latest = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
         self.planned = {spec.hash: spec for spec in self.planned.values() if not latest[spec.key].is_rerun_of(spec)}
 
@@ -298,7 +298,7 @@ def complete_tables(path: str | Path) -> RunsFolder:
 
 @contextmanager
 def _require_content(file: Path, what: str) -> Iterator[None]:
-    """A checksum tells that a file is as it was written, not that what was written makes sense."""
+    """Turn errors of content into a `RunsError`: a checksum cannot tell that a file makes sense."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -324,7 +324,7 @@ def _read_plan(file: Path) -> tuple[str, list[RunSpec]]:
 
 
 def mixed_versions(specs: Iterable[RunSpec]) -> str:
-    """In words, that runs to be compared were made by different code; else nothing."""
+    """A warning that runs were made by different code; empty if they were not."""
     specs = list(specs)
     versions = {spec.version for spec in specs}
     packages = {package_of(version) for version in versions}
@@ -377,7 +377,7 @@ def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:
 
 
 def describe_site(site: str, scans: pd.DataFrame) -> dict[str, Any]:
-    """Who was scanned there, and for how long; a covariate nobody has is not mentioned."""
+    """Number of people, scan lengths and known covariates of a site."""
     volumes, people = scans["n_timepoints"].dropna(), people_of(scans)
     facts = {
         "site": site,

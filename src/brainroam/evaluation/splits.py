@@ -284,12 +284,12 @@ def _group_names(groups: Any, unit: str) -> np.ndarray:
 
 
 def _group_codes(X: Any) -> np.ndarray | None:
-    """Who belongs together, where X is a table that says so."""
+    """Codes of groups (families), where X is a table that has them."""
     return group_codes(X) if isinstance(X, pd.DataFrame) else None
 
 
 def _with_training(fold: Fold) -> Fold:
-    """A fold that has people to train on."""
+    """The fold; an error if nobody is left to train on."""
     if not len(fold.train):
         raise DataError(
             f"everybody else is of a group that is also at {fold.name}: no participants remain to train on; "
@@ -316,7 +316,7 @@ def _deal_groups(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_sp
 
 
 def _complete_column(table: pd.DataFrame, name: str) -> np.ndarray:
-    """A column that must be complete."""
+    """The values of a column; an error if any is missing."""
     if name not in table:
         raise DataError(f"the table has no column {name!r}; add it, or choose another protocol ({', '.join(UNITS)})")
     missing = table[name].isna().to_numpy()

@@ -1,4 +1,4 @@
-"""Columns of a file of predictions that are about a number, or that there are of each class.
+"""Columns of a file of predictions of a number, or of several classes.
 
 Of *two classes* the file may hold the probability of each, ``probability_<class>``; that of the condition is taken. Of
 a *number* it holds the true value (``label``, ``y_true``) and the ``predicted`` one, both in its own units, and

@@ -98,7 +98,7 @@ class Dask:
                 yield from _outcomes(client, function, tasks, reference, jobs, self.retries, begin)
 
     def job_script(self) -> str:
-        """What would be handed to the queue for one job."""
+        """The script that is submitted to the queue for one job."""
         with self._queue() as cluster:
             return cluster.job_script()
 
@@ -309,7 +309,7 @@ def _any_workers(client: Any) -> bool:
 
 
 def _wait(completed: Any, seconds: float) -> None:
-    """Until a future is done, at most so long."""
+    """Wait until a future is done, at most so long."""
     until = time.monotonic() + seconds
     while not completed.has_ready() and time.monotonic() < until:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Show how far a study is: a bar on a terminal or in a notebook, with what is running now; a line per run elsewhere."""
+"""Progress of a study: a bar with the current run on a terminal or in a notebook, else a line per run."""
 
 import sys
 import time
@@ -50,7 +50,7 @@ class Advance:
 
 
 def time_columns() -> tuple[ProgressColumn, ...]:
-    """Bar, count, time gone and time left, and what is running now as far as there is room."""
+    """Bar, count, elapsed and remaining time, and the current run as far as there is room."""
     room = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     news = TextColumn("{task.fields[news]}", markup=False, table_column=room)
     return BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), news

@@ -1,4 +1,4 @@
-"""Put the report together: the reader's questions in order, one self-contained file, nothing fetched."""
+"""Build the report: the reader's questions in order, in one self-contained file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

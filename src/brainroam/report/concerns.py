@@ -1,4 +1,4 @@
-"""What to worry about before believing the result: the gravest of what check, audit and the runs themselves say."""
+"""Reasons to doubt a result, the gravest first, from check, audit and the runs themselves."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -102,13 +102,13 @@ def concerns(data: ReportData) -> list[Concern]:
 
 
 def _severity(concern: Concern) -> tuple[int, int]:
-    """The place of a worry in `ORDER`, and within a group that of its own code."""
+    """The place of a concern in `ORDER`, and within a group that of its own code."""
     group, _, code = concern.code.partition("/")
     return ORDER.index(group), ORDER.index(code) if code in ORDER else len(ORDER)
 
 
 def _sentence(text: str) -> str:
-    """With a capital letter and a full stop, or its question mark."""
+    """The text with a capital letter at its start and a full stop, or its question mark, at its end."""
     return text[:1].upper() + text[1:].rstrip(".") + ("" if text.endswith("?") else ".")
 
 
@@ -143,7 +143,7 @@ def _from_audit(data: ReportData) -> Iterator[Concern]:
 
 
 def _from_check(data: ReportData) -> Iterator[Concern]:
-    """One worry per kind of finding; those about the whole cohort before those about single sites."""
+    """One concern per kind of finding; those about the whole cohort before those about single sites."""
     kinds: dict[str, list[dict]] = defaultdict(list)
     for finding in findings(data):
         if finding.get("severity") in ("error", "warning"):
@@ -165,7 +165,7 @@ def _from_check(data: ReportData) -> Iterator[Concern]:
 
 
 def _of_cohort(code: str) -> str:
-    """A code of `check` that `ORDER` does not name stands with its like."""
+    """The group in `ORDER` of a code of `check` that is not named there."""
     return code if code in ORDER else f"label-by/{code}" if code.startswith("label-by-") else f"other/{code}"
 
 

@@ -1,4 +1,4 @@
-"""What a report and its displays are made from: results, and what `check`, `audit` and `plan` left beside them.
+"""The data of a report and its displays: results, and the files of `check`, `audit` and `plan` beside them.
 
 What the study is called and how its data are named on a command line is read off the commands that made the runs.
 """
@@ -26,7 +26,7 @@ from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import ALPHA, Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import KNOWN, confounding_by_site
-from brainroam.evaluation.stats.families import compared, subject
+from brainroam.evaluation.stats.families import compared, main_method
 from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
 from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
@@ -110,7 +110,7 @@ class ReportData:
 
     @cached_property
     def words(self) -> Words:
-        """How to speak of what was measured."""
+        """The words for what was measured."""
         return words_of(self.study)
 
     @property
@@ -376,7 +376,7 @@ def read_data(runs: Source, method: str | None = None, people: Cohort | None = N
     names = ReportData(results, "", protocol).names
     if method is not None and method not in names:
         raise unknown("method of these runs", method, names)
-    return ReportData(results, method or subject(names), protocol)
+    return ReportData(results, method or main_method(names), protocol)
 
 
 def _load(runs: str | Path | Sequence[str | Path], people: Cohort | None) -> Results:

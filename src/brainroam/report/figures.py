@@ -85,7 +85,7 @@ def region_words(label: str) -> str:
 
 
 def shorten(name: str, limit: int) -> str:
-    """A name that leaves room for the figure.
+    """A name of at most ``limit`` characters.
 
     >>> shorten("University of Somewhere", 12)
     'University …'
@@ -94,12 +94,12 @@ def shorten(name: str, limit: int) -> str:
 
 
 def add_tip(artist: Artist, text: str) -> None:
-    """What the report says when the reader points at this artist."""
+    """Add a tooltip to an artist."""
     artist.set_gid(TIP + text)
 
 
 def add_row_tips(ax: Axes, texts: Mapping[float, str]) -> None:
-    """What the report says when the reader points at the row at this height."""
+    """Add a tooltip to the row at each height."""
     for y, text in texts.items():
         row = ax.axhspan(y - 0.5, y + 0.5, alpha=0.001, linewidth=0, zorder=5)  # with none at all it is not drawn
         add_tip(row, text)
@@ -153,7 +153,7 @@ def _save(figure: Figure, kind: str, **options) -> bytes:
 
 
 def _apply_theme(name: str, caption: str, svg: bytes) -> str:
-    """Ids of its own, so that figures share no clip paths, and the page's colours; parsed, never patched as text."""
+    """The SVG with ids of its own, tooltips and the colours of the page; it is parsed, not edited as text."""
     for prefix, uri in (("", SVG), ("xlink", XLINK)):
         ElementTree.register_namespace(prefix, uri)
     root = ElementTree.fromstring(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", svg.decode()))

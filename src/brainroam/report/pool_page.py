@@ -1,4 +1,4 @@
-"""The page of a pool of summaries: did it work, at which sites, what about the next one; no person is in it."""
+"""The page of a pool of summaries: results at each hospital and at the next one, without single people."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_float_dtype
 
 from brainroam import __version__
 from brainroam.data.target import CLASSES, Target
@@ -23,6 +24,7 @@ from brainroam.report.data import Summary
 from brainroam.report.figures import draw_forest, drawing
 from brainroam.report.page import Drawing, render
 from brainroam.report.sections.first import SiteForestDisplay
+from brainroam.report.tables import Column, fixed, table
 from brainroam.utils.files import write_text
 
 CAPTION = (
@@ -92,13 +94,20 @@ def write_pool_page(folder: Path, out: Path | None = None) -> list[str]:
     page = render(
         "pool.html",
         lines=lines,
-        rows=content.sites.round(3).to_dict("records"),
-        columns=list(content.sites),
+        sites=table(content.sites, _columns(content.sites), "sites", "Every hospital"),
+        n_sites=len(content.sites),
         figure=figures.inline(content.picture),
         version=__version__,
     )
     path = write_text(out or folder / "report.html", page + "\n")
     return [*lines, f"report: {path}"]
+
+
+def _columns(sites: pd.DataFrame) -> list[Column]:
+    """Figures with three digits, everything else as it is."""
+    return [
+        Column(name, name[:1].upper() + name[1:], fixed(3) if is_float_dtype(sites[name]) else str) for name in sites
+    ]
 
 
 class Content(NamedTuple):
@@ -158,8 +167,8 @@ def _of_number(scores: pd.DataFrame) -> Content:
     steps = [name for name in scores if name.startswith("n_")]
     unit, scale = (" steps", "") if steps else ("", ", on the scale that is learned")
     lines.append(
-        f"level: expect to be off by {off:.3g}{unit} at the next site{scale}; people of one site differ by "
-        f"{spread:.3g}{unit} (standard deviation)"
+        f"level: expect to be off by {numbers.amount(off)}{unit} at the next site{scale}; people of one site differ by "
+        f"{numbers.amount(spread)}{unit} (standard deviation)"
     )
     shown = sites.rename(columns={"n": "people", "low": "from", "high": "to", "level": f"level off by{unit}"})
     shown = shown.join(scores[steps].rename(columns=lambda name: f"at {name.removeprefix('n_')}"))

@@ -63,7 +63,6 @@ def write_relmats(
     cohort: Cohort,
     out: str | Path,
     kind: str = "pearson",
-    robust: bool = False,
     residuals: Residuals | None = None,
 ) -> Path:
     """Write everybody's edges as BIDS relationship matrices (as the draft extension BEP017 has them).
@@ -89,7 +88,7 @@ def write_relmats(
         raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would occur twice")
     sidecar = {
         "RelationshipMeasure": kind,
-        "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity"
+        "MeasureDescription": f"{kind} edges of brainroam.core.connectivity"
         + ("" if residuals is None else f": {residuals.description}"),
         "Weighted": True,
         "Directed": kind == "lag",
@@ -99,7 +98,7 @@ def write_relmats(
         "NodeLabels": list(cohort.atlas.labels),
     }
     entities = f"atlas-{_label(cohort.atlas.name)}_meas-{kind}_relmat"
-    values = cohort_edges(cohort, kind, robust=robust) if residuals is None else residuals.values
+    values = cohort_edges(cohort, kind) if residuals is None else residuals.values
     for label, vector in zip(labels, values, strict=True):
         stem = out / f"sub-{label}" / "func" / f"sub-{label}_{entities}"
         matrix = edges_to_matrix(vector)
@@ -108,6 +107,16 @@ def write_relmats(
         rows = ("\t".join("n/a" if np.isnan(x) else f"{x:.6g}" for x in row) for row in matrix)
         write_text(f"{stem}.dense.tsv", "\n".join(rows) + "\n")
         write_text(f"{stem}.json", json.dumps(sidecar, indent=2) + "\n")
+    _write_people(cohort, out, labels, residuals)
+    generated = {"Name": "brainroam", "Version": __version__}
+    description = {"Name": "Relationship matrices", "BIDSVersion": "1.10.0", "DatasetType": "derivative"}
+    write_text(
+        out / "dataset_description.json", json.dumps(description | {"GeneratedBy": [generated]}, indent=2) + "\n"
+    )
+    return out
+
+
+def _write_people(cohort: Cohort, out: Path, labels: Sequence[str], residuals: Residuals | None) -> None:
     people = cohort.table.assign(
         participant_id=[f"sub-{label}" for label in labels],
         source_id=cohort.table["subject"].map(escape_formula),
@@ -121,12 +130,6 @@ def write_relmats(
         columns.append("deconfounded")
     table = people[columns].to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n")
     write_text(out / "participants.tsv", table)
-    generated = {"Name": "brainroam", "Version": __version__}
-    description = {"Name": "Relationship matrices", "BIDSVersion": "1.10.0", "DatasetType": "derivative"}
-    write_text(
-        out / "dataset_description.json", json.dumps(description | {"GeneratedBy": [generated]}, indent=2) + "\n"
-    )
-    return out
 
 
 def _label(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables that can be sorted, read aloud and taken away as CSV; the head of a column is explained in one sentence."""
+"""Tables that can be sorted, read aloud and downloaded as CSV, with an explanation of each column."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -56,6 +56,7 @@ MEANING = {
     "mean_size_of_contribution": "Mean over held-out people of how much the pathway moved the logit, either way.",
     "motion_alone": "AUC of head motion alone: a logistic model of the other sites that never sees the brain.",
     "npv": "Share of people without the condition among those not predicted to have it (negative predictive value).",
+    "n": "People counted in this row.",
     "next_low": "95 % prediction interval: where the AUC of a next site like these is to be expected.",
     "nu": "Share of the folds whose scaffold contains the edge or column. Folds share most of their training sites.",
     "p": "Two-sided p of the mean difference, with the site as the unit.",
@@ -83,13 +84,15 @@ SENTENCE = 40  # characters; anything shorter is a name
 class Column:
     """One column: the key of its values, its heading, and how a value is shown.
 
-    ``show`` may also take the whole row, by ``of_row``; the column is sorted by its value all the same.
+    ``show`` may also take the whole row, by ``of_row``; the column is sorted by its value all the same. ``meaning`` is
+    said where the key means something else than in reports on two classes.
     """
 
     key: str
     heading: str
     show: Callable[[Any], str] = str
     of_row: bool = False
+    meaning: str | None = None
 
 
 def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str) -> Markup:
@@ -101,7 +104,7 @@ def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str
     """
     body = [[cell(row, column) for column in columns] for row in rows.to_dict("records")]
     looks = [_look(rows[column.key], [row[i][1] for row in body]) for i, column in enumerate(columns)]
-    meanings = [MEANING.get(column.key, "") for column in columns]
+    meanings = [MEANING.get(column.key, "") if column.meaning is None else column.meaning for column in columns]
     return render("table.html", columns=columns, looks=looks, body=body, name=name, caption=caption, meanings=meanings)
 
 

@@ -5,7 +5,9 @@ was called what by site, AUC by site.
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,7 @@ from brainroam.data.people import people_and_scans
 from brainroam.data.target import Target
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.families import subject
+from brainroam.evaluation.stats.families import main_method
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.data import ReportData
 from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
@@ -30,32 +32,44 @@ from brainroam.utils.files import write_text
 
 LINE = 10  # people from which on a site's own line says something
 COLOURS = 10  # sites that have a colour of their own
+ERRORS = (
+    Column("scale", "Scale", number),
+    Column("mae", "Error", number),
+    Column("mae_constant", "Error of a constant", number),
+    Column("r2", "R2 within", number),
+)
 METHODS = (
     Column("method", "Method"),
     Column("r", "r", number),
     Column("low", "95 % interval", interval("low", "high"), of_row=True),
     Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
     Column("off", "Level off by", number),
-    Column("scale", "Scale", number),
-    Column("mae", "Error", number),
-    Column("mae_constant", "Error of a constant", number),
-    Column("r2", "R2 within", number),
+    *ERRORS,
 )
 SITES = (
     Column("site", "Site"),
     Column("n", "People", fixed(0)),
     Column("r", "r", number),
     Column("level", "Level off by", number),
-    Column("scale", "Scale", number),
-    Column("mae", "Error", number),
-    Column("mae_constant", "Error of a constant", number),
-    Column("r2", "R2 within", number),
+    *ERRORS,
 )
 MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all
+AGAINST_REST = Column(
+    "auc",
+    "AUC",
+    number,
+    meaning="Mean over classes of how often somebody of the class has a higher score for it than somebody of another "
+    "class at the same site: 0.5 is guessing.",
+)
 PAIRS = (
     Column("classes", "Classes"),
     Column("n_sites", "Sites", fixed(0)),
-    Column("auc", "AUC", number),
+    Column(
+        "auc",
+        "AUC",
+        number,
+        meaning="How often the scores tell two people of one site apart, one of each class: 0.5 is guessing.",
+    ),
     Column("low", "95 % interval", interval("low", "high"), of_row=True),
     Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
     Column("told", "Told apart"),
@@ -71,44 +85,47 @@ def write_target_page(
 ) -> Path:
     """Write the report as one HTML file; the sections that are about the AUC of two classes are left out."""
     target = results.target
-    chosen = method or subject(results.scores["method"].unique())
+    chosen = method or main_method(results.scores["method"].unique())
     comparison = compare(results)
-    if target.is_number:
-        sites, drawings, tables = _number_content(results, chosen, comparison)
-    else:
-        sites, drawings, tables = _class_content(results, chosen, comparison)
+    content = (_number_content if target.is_number else _class_content)(results, chosen, comparison)
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
     adaptation = adaptation_section(data)
-    beside = [adaptation] if adaptation.html else []
+    beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
     beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
     page = render(
         "numbers.html" if target.is_number else "classes.html",
-        title=name or f"{target.name} at {len(sites)} sites",
+        title=name or f"{target.name} at {len(content.sites)} sites",
         caveats=comparison.caveats,
         verdicts=dict(zip(comparison.table["method"], comparison.table["verdict"], strict=True)),
-        comparisons=comparison.sentences,
+        comparisons=[*comparison.sentences, *([f"{chosen}: {adaptation.gist.rstrip('.')}"] if adaptation.gist else [])],
         notes=[*comparison.families, *comparison.notes],
-        figure=Markup("").join(inline(drawing) for drawing in drawings),
-        n_sites=len(sites),
+        figure=Markup("").join(inline(drawing) for drawing in content.drawings),
+        n_sites=len(content.sites),
         n_people=people_and_scans(results.predictions.drop_duplicates(["site", "subject"])),
         method=chosen,
         target=target,
         beside=beside,
         version=__version__,
-        **tables,
+        **content.tables,
     )
     if figures is not None:
-        for drawing in [*drawings, *adaptation.drawings]:
+        for drawing in [*content.drawings, *adaptation.drawings]:
             write(drawing, figures)
     return write_text(out, page + "\n")
 
 
-def _number_content(
-    results: Results, chosen: str, comparison: numbers.NumberComparison
-) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
-    """Metrics of the chosen method at every site, the figure, and the tables of the page by name."""
+class Content(NamedTuple):
+    """Metrics of the chosen method at every site, the figures of the page, and its tables by name."""
+
+    sites: pd.DataFrame
+    drawings: list[Drawing]
+    tables: dict[str, Markup]
+
+
+def _number_content(results: Results, chosen: str, comparison: numbers.NumberComparison) -> Content:
+    """Order, level and scale: the page of a number."""
     name = results.target.name
     sites = numbers.average_seeds(results.scores[results.scores["method"] == chosen]).sort_values("r", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
@@ -137,7 +154,7 @@ def _number_content(
         "methods": table(comparison.table, METHODS, "methods", "Every method at held-out sites, the best order first"),
         "sites": table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first"),
     }
-    return sites, [picture, forest], tables
+    return Content(sites, [picture, forest], tables)
 
 
 def _draw_predicted(sites: Collection, name: str) -> Figure:
@@ -157,10 +174,8 @@ def _draw_predicted(sites: Collection, name: str) -> Figure:
     return figure
 
 
-def _class_content(
-    results: Results, chosen: str, comparison: classes.ClassComparison
-) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
-    """Metrics of the chosen method at every site, the figures, and the tables of the page by name."""
+def _class_content(results: Results, chosen: str, comparison: classes.ClassComparison) -> Content:
+    """Which classes are told apart, and who is called what: the page of several classes."""
     target, scores = results.target, results.scores
     sites = classes.average_seeds(scores[scores["method"] == chosen], target).sort_values("auc", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
@@ -183,39 +198,55 @@ def _class_content(
     of_pairs = shown.assign(
         classes=shown["class_1"] + " / " + shown["class_2"], told=np.where(shown["apart"], "yes", "not shown")
     )
-    return (
-        sites,
-        drawings,
-        {
-            "pairs": table(
-                of_pairs, PAIRS, "pairs", f"Which classes {chosen} tells from which, among their people alone"
-            ),
-            "methods": table(
-                comparison.table, _method_columns(target), "methods", "Every method, each class against the rest"
-            ),
-            "sites": table(sites, _site_columns(target), "sites", f"{chosen} at every held-out site"),
-            "confusion": table(
-                called, _confusion_columns(target), "confusion", f"Whom {chosen} called what, site by site"
-            ),
-        },
-    )
+    captions = {
+        "pairs": f"Which classes {chosen} tells from which, among their people alone",
+        "methods": "Every method, each class against the rest",
+        "sites": f"{chosen} at every held-out site",
+        "confusion": f"Whom {chosen} called what, site by site",
+    }
+    rows = {
+        "pairs": (of_pairs, PAIRS),
+        "methods": (comparison.table, _method_columns(target)),
+        "sites": (sites, _site_columns(target)),
+        "confusion": (called, _confusion_columns(target)),
+    }
+    return Content(sites, drawings, {name: table(*rows[name], name, text) for name, text in captions.items()})
 
 
 def _method_columns(target: Target) -> list[Column]:
-    auc = fixed(1, 100)
-    of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
+    share, k = fixed(1, 100), len(target.classes)
+    right = f"Mean over classes of the share of their people who are called right: {100 / k:.1f} is guessing."
+    brier = (
+        "Sum over classes of the squared difference between predicted probability and what was true: 0 is perfect, "
+        f"{1 - 1 / k:.2f} is saying the same of every class."
+    )
     ends = [
         Column("low", "95 % interval", interval("low", "high"), of_row=True),
         Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
     ]
-    means = [Column("balanced_acc", "Called right, %", auc), Column("brier", "Brier", number)]
-    return [Column("method", "Method"), Column("auc", "AUC", number), *ends, *of_each, *means]
+    means = [
+        Column("balanced_acc", "Called right, %", share, meaning=right),
+        Column("brier", "Brier", number, meaning=brier),
+    ]
+    return [Column("method", "Method"), AGAINST_REST, *ends, *_of_each(target), *means]
 
 
 def _site_columns(target: Target) -> list[Column]:
     counts = [Column(f"n_{name}", name, fixed(0)) for name in target.classes]
-    of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
-    return [Column("site", "Site"), *counts, Column("auc", "AUC", number), *of_each, Column("acc", "Accuracy", number)]
+    right = Column("acc", "Accuracy", number, meaning="Share of people who are called right.")
+    return [Column("site", "Site"), *counts, AGAINST_REST, *_of_each(target), right]
+
+
+def _of_each(target: Target) -> list[Column]:
+    return [
+        Column(
+            f"auc_{name}",
+            f"AUC {name}",
+            number,
+            meaning=f"The same of {name} alone: below 0.5 where others lie on both sides of it.",
+        )
+        for name in target.classes
+    ]
 
 
 def _confusion_columns(target: Target) -> list[Column]:

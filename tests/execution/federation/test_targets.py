@@ -124,6 +124,9 @@ def test_no_step_of_fewer_people_than_agreed_leaves_a_hospital(people):
     halves = with_target(own.with_columns(pd.DataFrame({"grade": grade / 2})), "grade:ordered")
     with pytest.raises(UsageError, match="number them 1, 2, 3"):
         answer(halves)
+    words = own.with_columns(pd.DataFrame({"grade": np.array(["mild", "moderate", "severe"])[np.arange(len(own)) % 3]}))
+    with pytest.raises(UsageError, match="column of their own"):
+        answer(with_target(words, "grade:ordered=mild,moderate,severe"))
 
 
 def test_steps_that_are_no_neighbours_or_not_those_of_the_counts_are_refused(people, tmp_path):

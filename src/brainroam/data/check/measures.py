@@ -269,11 +269,16 @@ def units(cohort: Cohort) -> Iterator[Finding]:
 
 
 def zeros(cohort: Cohort) -> Iterator[Finding]:
-    """Columns that are positive but for some zeros, which then mean missing."""
-    values = np.concatenate(cohort.series)
-    with np.errstate(all="ignore"):
-        zero = (values == 0).mean(axis=0)
-        small = np.nanmin(np.where(values > 0, values, np.nan), axis=0) > 0.1 * np.nanmedian(values, axis=0)
+    """Columns that are positive but for some zeros, which then mean missing.
+
+    Others are far from zero, in units of their own site: one in centimetres is near zero for those in millimetres.
+    """
+    values, site = np.concatenate(cohort.series), cohort.table["site"].to_numpy()
+    zero = (values == 0).mean(axis=0)
+    positive = pd.DataFrame(np.where(values > 0, values, np.nan))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # columns that nobody has
+        small = np.nanmin(positive / positive.groupby(site).transform("median"), axis=0) > 0.1
     columns = (zero > 0) & (zero < MANY) & small & ~(values < 0).any(axis=0)
     if columns.any():
         each = listed(np.array(cohort.atlas.labels, dtype=object)[columns])

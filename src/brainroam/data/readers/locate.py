@@ -120,7 +120,8 @@ class Files:
         seen = f" (there are {listed(path.name for path in strays)})" if strays else ""
         raise ReaderError(
             f"no series below {root} match {self.search_words} for any id of the table of people{seen}; "
-            f"say where they are with template (--option template=...), such as 'derivatives/**/{ID}_*.csv'"
+            f"say where they are with template (--option template=...), such as 'derivatives/**/{ID}_*.csv'; where "
+            f"tables or an array of everybody hold the measurement, brainroam init {root} finds them"
         )
 
     def read(self, path: Path) -> Series:

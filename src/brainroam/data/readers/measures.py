@@ -261,13 +261,14 @@ def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:
     for path, other in parts[1:]:
         again = other.columns.intersection(joined.columns)
         both = joined.join(other.rename(columns={name: f"{name}{OTHER_FILE}" for name in again}), how="outer")
+        same, renamed = dict[str, pd.Series](), dict[str, str]()
         for name in again:
-            one, two = both[name], both.pop(f"{name}{OTHER_FILE}")
+            one, two = both[name], both[f"{name}{OTHER_FILE}"]
             if np.allclose(one, two.fillna(one), equal_nan=True):
-                both[name] = one.fillna(two)
+                same[name] = one.fillna(two)
             else:
-                both[f"{path.stem}: {name}"] = two
-        joined = both
+                renamed[f"{name}{OTHER_FILE}"] = f"{path.stem}: {name}"
+        joined = both.assign(**same).drop(columns=[f"{name}{OTHER_FILE}" for name in same]).rename(columns=renamed)
     return joined
 
 

@@ -1,7 +1,7 @@
 """What a plan is about, for each kind of target: the figure of a left-out site, its weight, and the scale of its law.
 
     target          figure of a site     averaged over sites     scale of the law     P people count as h =
-    two classes     AUC                  AUC                     probit               P / 4, half of them cases
+    two classes     AUC                  AUC                     probit               P q (1 - q), a share q cases
     several (K)     macro AUC            macro AUC               probit               P (K - 1) / K^2, in equal parts
     a number        r within the site    Fisher's z              z                    P - 3
 
@@ -35,6 +35,14 @@ from brainroam.evaluation.stats.numbers import EDGE, two_digits
 
 LEAST_OF_A_CLASS = 2
 PROBIT = ndtri([0.01, 0.999])  # of an AUC that a mean of finite sites may exceed
+
+
+class Gain(NamedTuple):
+    """The difference of two points of a learning curve, with its 95 % interval."""
+
+    size: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -71,13 +79,12 @@ class Scale:
         """As it is written: 76.3 of an AUC, .56 of a correlation."""
         return two_digits(value) if self.name == "r" else f"{100 * value:.1f}"
 
-    def format_gain(self, gain: tuple[float, float, float]) -> str:
+    def format_gain(self, gain: Gain) -> str:
         """A difference with its interval, as it is written."""
         if self.name == "r":
-            middle, low, high = gain
-            return f"{middle:+.3f} ({low:+.3f} to {high:+.3f})"
-        middle, low, high = (100 * value for value in gain)
-        return f"{middle:+.1f} points ({low:+.1f} to {high:+.1f})"
+            return f"{gain.size:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
+        size, low, high = (100 * value for value in gain)
+        return f"{size:+.1f} points ({low:+.1f} to {high:+.1f})"
 
     def size(self, difference: float) -> str:
         """A difference that one would like to find: 2 AUC points, or .02 in r."""
@@ -117,7 +124,10 @@ class Measure(Protocol):
     scale: Scale
     rule: str  # of the mean over sites
     needs: str  # what a site needs to take part
-    groups: str  # how the people of a site are divided, for sentences
+
+    @property
+    def groups(self) -> str:
+        """How the people of a site are divided, for sentences."""
 
     def usable(self, label: np.ndarray) -> bool:
         """Whether a site of these people takes part."""
@@ -136,14 +146,20 @@ class Measure(Protocol):
         """Two methods at a site, on the scale that is averaged."""
 
     def h(self, people: float) -> float:
-        """What so many people at a site count as."""
+        """The effective number h of so many people at a site."""
 
 
+@dataclass(frozen=True)
 class TwoClasses:
-    """Cases and controls: the AUC."""
+    """Cases and controls, of whom this share are cases: the AUC."""
 
+    share: float = 0.5
     scale, rule, needs, least = AUC, metrics.RULE, "two cases and two controls", LEAST_OF_A_CLASS
-    groups = ", half of them cases"
+
+    @property
+    def groups(self) -> str:
+        """In words how many are cases."""
+        return ", half of them cases" if abs(self.share - 0.5) < 0.05 else f", {self.share:.0%} of them cases"
 
     def usable(self, label: np.ndarray) -> bool:
         """Whether there are two people of each class."""
@@ -165,8 +181,8 @@ class TwoClasses:
         return Gap(areas[0] - areas[1], variance, m * n / (m + n), float(site_weights(m, n)))
 
     def h(self, people: float) -> float:
-        """Of as many cases as controls."""
-        return people / 4
+        """Of this share of cases."""
+        return people * self.share * (1 - self.share)
 
 
 @dataclass(frozen=True)

@@ -273,13 +273,13 @@ def compare_classes(
         wide = here.pivot(index="site", columns="method", values="auc")
         return compare_pairs(wide, pd.Series(site_weights(m, m), index=first.index), pairs)
 
-    table, paired, families = compare_families(sites, rows, "auc", differences, reference, all_pairs)
+    compared = compare_families(sites, rows, "auc", differences, reference, all_pairs)
     notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
     notes += notes_on_institutions(predictions)
     sentences = describe_blocks_added(sites, differences, describe_points_added)
-    sentences += [_describe_difference(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
+    sentences += [_describe_difference(row, UNITS[str(row.protocol)]) for row in compared.paired.itertuples()]
     between = pd.concat(of_classes, ignore_index=True)
-    return ClassComparison(target, table, paired, sentences, notes, families, between)
+    return ClassComparison(target, compared.table, compared.paired, sentences, notes, compared.families, between)
 
 
 def _describe_difference(row: Any, unit: str) -> str:

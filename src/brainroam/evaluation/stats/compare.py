@@ -135,7 +135,7 @@ def compare_methods(
     predictions : DataFrame
         One row per method, protocol, site, fold, seed and subject with ``label`` and ``score``.
     reference : str, optional
-        Compare every other method against this one; by default `families.subject`, which goes by names alone.
+        Compare every other method against this one; by default `families.main_method`, which goes by names alone.
     all_pairs : bool
         Compare every pair instead, which costs more under Holm's correction.
 
@@ -188,7 +188,7 @@ def summarise(scores: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check(scores: pd.DataFrame, predictions: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both frames with text names, once they are known to hold the same runs."""
+    """Both tables with names as text; an error if they hold different runs."""
     # A table without folds is of a protocol in which every site is held out once.
     scores, predictions = (
         frame if "fold" in frame or "site" not in frame else frame.assign(fold=frame["site"])
@@ -402,7 +402,7 @@ def _describe_reversed(item: SiteScores) -> Iterator[str]:
 
 
 def _notes_on_institutions(item: SiteScores) -> Iterator[str]:
-    """What sites of one institution mean for the figures; as the names of sites look where none are given."""
+    """What it means for the figures that several sites are of one institution, by its column or by their names."""
     remedy = "brainroam evaluate DATA --protocol institutions leaves out whole institutions."
     units, alike = item.by_institution(), shared_institutions(item.sites)
     if item.protocol in ("cv", "loio"):

@@ -60,6 +60,14 @@ class TargetComparison:
         return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, lines)
 
 
+class ComparedFamilies(NamedTuple):
+    """The table of methods, the differences of all pairs, and a sentence on each family."""
+
+    table: pd.DataFrame
+    paired: pd.DataFrame
+    families: list[str]
+
+
 def compare_families(
     sites: pd.DataFrame,
     rows: Sequence[Mapping[str, Any]],
@@ -67,8 +75,8 @@ def compare_families(
     differences: Callable[[pd.DataFrame, Sequence[tuple[str, str]]], pd.DataFrame],
     reference: str | None,
     all_pairs: bool,
-) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """The table of methods with the highest ``best`` first, the differences of all families, and what these are.
+) -> ComparedFamilies:
+    """Order methods by ``best``, the highest first, and compare the pairs of every family.
 
     Parameters
     ----------
@@ -92,7 +100,7 @@ def compare_families(
         for family in families(names, reference, all_pairs):
             paired.append(differences(here, family.pairs).assign(protocol=protocol))
             families_named.append(family.text(TITLES[str(protocol)]))
-    return table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), families_named
+    return ComparedFamilies(table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), families_named)
 
 
 class LeftOut(NamedTuple):

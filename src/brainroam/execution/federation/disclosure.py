@@ -148,7 +148,7 @@ def disclosable_steps(t: np.ndarray, k: int) -> np.ndarray | None:
 
 
 def groups_of(y: np.ndarray, k: int) -> tuple[list[np.ndarray], int]:
-    """Masks of the people whom something told is shared by, and how many these must be: each class, or everybody."""
+    """Masks of the groups that share what is disclosed (each class, or everybody), and their minimum size."""
     if y.ndim == 2:
         return [column == 1 for column in y.T if column.any()], k
     return ([np.ones(len(y), dtype=bool)], 2 * k) if is_number(y) else ([y == 0, y == 1], k)
@@ -217,7 +217,7 @@ def drawn_in(score: np.ndarray, k: int) -> np.ndarray:
 
 
 def _of_levels(values: pd.Series, k: int) -> bool:
-    """Whether a column is one of levels: so few values that each could be that of 2k people."""
+    """Whether a column has so few different values that each could be shared by 2k people."""
     return values.nunique() <= min(MOST_LEVELS, max(2, len(values) // (2 * k)))
 
 

@@ -1,4 +1,4 @@
-"""What a site has agreed to and answered, kept beside the files it sends; it never leaves the hospital.
+"""The record of what a site agreed to and answered, beside the files it sends; it never leaves the hospital.
 
 The site's own first round fixes settings, covariates, counts, noise and people. A later request that asks for anything
 else is refused with the difference shown, because two answers that differ in one column or one person tell that column
@@ -63,7 +63,7 @@ class Ledger:
         min_count: int,
         least: int,
     ) -> None:
-        """Refuse what is not what the first round agreed to; a first round is what all others are held against."""
+        """Refuse terms or people that differ from the first round, which fixes both."""
         terms = {
             **asdict(settings),
             "covariates": list(covariates),
@@ -93,7 +93,7 @@ class Ledger:
         self._require_few_requests(request, protection)
 
     def record(self, request: Message | None, n_people: int) -> None:
-        """Write down what is about to be answered."""
+        """Record the answer that is about to be sent."""
         answer = [1 if request is None else request.round, _identity(request)]
         if request is not None and request.round == 2:
             edges, before = request.arrays["edges"], self.told_edges
@@ -105,7 +105,7 @@ class Ledger:
         write_checksummed(self.path, self.content)
 
     def noise(self, request: Message | None) -> np.random.Generator:
-        """The noise of an answer: the same for the same request, since an average of many would take it away."""
+        """The noise of an answer: the same for the same request, since averaging many answers would remove it."""
         seed = hashlib.sha256(f"{self.content['salt']} {_identity(request)}".encode()).hexdigest()
         return np.random.default_rng(int(seed, 16))
 

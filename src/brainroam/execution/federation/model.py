@@ -138,7 +138,7 @@ def _state_beside_model(
 
 
 def _zero_shifts(target: Target) -> dict[str, SiteShift | ClassShift]:
-    """Before the third round nobody of a new site moves anything."""
+    """Shifts of 0: before the third round people of a new site move nothing."""
     if target.is_classes:
         return {}
     return dict.fromkeys((LABELLED, SCALE) if target.is_number else ("controls", UNLABELLED), SiteShift(0.0, 0.0))

@@ -13,6 +13,7 @@ Where everybody has every block there is one group, and nothing more is withheld
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -167,10 +168,18 @@ def numeric_covariates(cohort: Cohort, names: list[str], site: str) -> pd.DataFr
     return table
 
 
-def disclosable_people(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict[str, str], dict[str, str]]:
-    """The people who may be told, covariates that may not (and why), and who was left out."""
+class Disclosable(NamedTuple):
+    """The people who may be told of; covariates that may not, and why; who was left out, and why."""
+
+    cohort: Cohort
+    withheld: dict[str, str]
+    left_out: dict[str, str]
+
+
+def disclosable_people(cohort: Cohort, least: int, k: int) -> Disclosable:
+    """Apply the three rules above to each group of people with the same blocks."""
     if not cohort.blocks:
-        return cohort, {}, {}
+        return Disclosable(cohort, {}, {})
     group = _groups(cohort)
     included, table = np.zeros(len(cohort), dtype=bool), cohort.table[["label", *cohort.covariate_names]].copy()
     untold: dict[str, str] = {}
@@ -193,7 +202,7 @@ def disclosable_people(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict
         )
     drawn_in = cohort if alone else cohort.with_columns(table)
     left_out = {} if included.all() else {"people": FEW_ALIKE.format(who=OTHERS, least=least)}
-    return drawn_in.subset(included), untold, left_out
+    return Disclosable(drawn_in.subset(included), untold, left_out)
 
 
 _NOTHING = ""

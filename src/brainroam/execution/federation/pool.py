@@ -206,9 +206,9 @@ class Pool:
             self._ask(2, {name: (block.like, block.request(MIN_SITES)) for name, block in blocks.items()})
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, warnings)
-        return self._third(blocks, lines, warnings)
+        return self._model_and_scores(blocks, lines, warnings)
 
-    def _third(self, blocks: Mapping[str, PooledBlock], lines: list[str], warnings: list[str]) -> Progress:
+    def _model_and_scores(self, blocks: Mapping[str, PooledBlock], lines: list[str], warnings: list[str]) -> Progress:
         """Model and readings without each site; with all third summaries also scores and calibration."""
         members, sites = list(blocks.values()), self.sites
         weights = block_weights(members).weights if len(members) > 1 else np.ones(1)
@@ -301,7 +301,7 @@ class Pool:
         return max(int(part.arrays["counts"].sum()) for part in self._messages[1][site].parts.values())
 
     def _withheld(self) -> list[str]:
-        """What sites do not tell, in their words."""
+        """What sites withhold, and why."""
         parts = {k: [p for m in self._messages[k].values() for p in m.parts.items()] for k in (1, 2)}
         lines = [
             f"site {m.site}: {f'{name}, ' if name else ''}{visible(what)} {visible(why)}"
@@ -397,7 +397,7 @@ def _counts(message: Message, target: Target) -> np.ndarray:
 
 
 def _learn_calibration(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
-    """What third summaries teach beside the scores."""
+    """Calibration and shifts from the third summaries."""
     if target.is_number:
         line = calibration_of_numbers(parts)
         return {"calibration": line, "shifts": shifts_of_numbers(parts, line)}

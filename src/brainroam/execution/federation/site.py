@@ -120,7 +120,7 @@ def answer(
 
 @dataclass(frozen=True)
 class Terms:
-    """What a site answers under, in all blocks."""
+    """The terms of a site, the same for all blocks."""
 
     site: str
     settings: Settings
@@ -130,7 +130,7 @@ class Terms:
 
     @property
     def least(self) -> int:
-        """How many people of a class there have to be."""
+        """The smallest number of people of a class."""
         return max(self.min_per_class, self.min_count)
 
 
@@ -339,11 +339,15 @@ def _score_summary(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> 
 
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
     """Refuse steps that sites may number differently, and a request that predicts something else."""
-    odd = [step for step in own.classes if own.kind == ORDERED and not float(step).is_integer()]
+    numbers = pd.to_numeric(pd.Series(own.classes, dtype=object), errors="coerce")
+    odd = [
+        step for step, n in zip(own.classes, numbers, strict=True) if own.kind == ORDERED and not float(n).is_integer()
+    ]
     if odd:
         raise UsageError(
             f"steps of an order are pooled where they are whole numbers, since a site may lack some; {own.name} has "
-            f"{listed(odd)}: number them 1, 2, 3, or say --target {own.name}:number"
+            f"{listed(odd)}: number them 1, 2, 3 in a column of their own, or of numbers say "
+            f"--target {own.name}:number"
         )
     strange = set(own.classes) - set(asked.classes) if own.is_classes else set()
     if request is not None and (target_in_words(own) != target_in_words(asked) or strange):

@@ -43,6 +43,7 @@ from brainroam.utils.files import write_csv
 
 KINDS = ("chord", "glass")
 SHOWN = 20  # pathways of each sign
+AT_SITES = 12  # pathways of each sign whose contrast is shown at every site
 LABEL = 24  # characters of the name of a region on the circle
 NAMES = ("q05", "q25", "median", "q75", "q95")
 SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
@@ -313,12 +314,12 @@ def _parts_map(table: pd.DataFrame, parts: Parts) -> Figure:
     return figure
 
 
-def sites_drawing(explanation: Explanation, top: int = 12) -> Drawing | None:
+def sites_drawing(explanation: Explanation) -> Drawing | None:
     """Contrast of every site on the strongest pathways; None without a scaffold."""
     contrasts = explanation.site_contrasts
     if not len(contrasts):
         return None
-    positive, negative = explanation.signed(top)
+    positive, negative = explanation.signed(AT_SITES)
     chosen = pd.concat([positive, negative[::-1]])
     chosen = chosen[chosen["edge"].isin(contrasts["edge"])]
     wide = contrasts.pivot(index="edge", columns="site", values="d_site").reindex(chosen["edge"])

@@ -60,7 +60,7 @@ def regions_in_glass_brain(points: np.ndarray, values: np.ndarray, ax: Axes) -> 
 
 
 def _name_sides(display: Any, ax: Axes) -> None:
-    """Name the sides, and let the page shine through."""
+    """Title the views, and make the background transparent."""
     figure = ax.figure
     ax.set_axis_off()
     for title, axes in zip(("left", "back", "right", "top"), display.axes.values(), strict=True):

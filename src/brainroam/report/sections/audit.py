@@ -43,7 +43,7 @@ def audit_section(data: ReportData) -> Section:
 
 
 def _counts(checks: list[dict]) -> dict:
-    """How many passed, and which failed or are neither good nor bad but to be known."""
+    """How many checks passed, which failed, and which are to be noted."""
     verdicts = [RESULTS.get(check.get("passed"), "failed") for check in checks]
     failed, noted = (
         [_describe_check(check) for check, verdict in zip(checks, verdicts, strict=True) if verdict == outcome]
@@ -115,7 +115,8 @@ def check_section(data: ReportData) -> Section:
     ]
     more = f"; and {len(grave) - 2} more" if len(grave) > 2 else ""
     worst = f": {'; '.join(grave[:2])}{more}" if grave else ""
-    where = "about the data" if data.check is not None else "in the table of participants; nothing else was checked"
+    what = "series" if data.words.has_time else "measures"
+    where = "about the data" if data.check is not None else f"in the table of participants; {what} were not checked"
     gist = f"{counted(len(grave), 'warning', 'warnings')} {where}{worst}."
     return Section("check", "Checks of the data", html, gist=gist if looked_at else "")
 

@@ -1,4 +1,4 @@
-"""Can its probabilities be believed and acted on, and when should it keep quiet?"""
+"""Calibration of probabilities, decision curves, and prediction sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -302,7 +302,7 @@ def abstaining_section(data: ReportData) -> Section:
 
 
 def _sentence(row: pd.Series, unit: str) -> str:
-    """One level read aloud, in the digits of the table: another rounding of 0.925 would contradict it."""
+    """One level in words, with the digits of the table: another rounding of 0.925 would contradict it."""
     covered, worst, decided, right = (number(row[key]) for key in ("covered", "worst", "decided", "right"))
     at_worst = f" ({worst} at the worst {unit}, {row['worst_site']})" if row["worst_site"] else ""
     return (

@@ -99,7 +99,7 @@ def _other_protocols(data: ReportData) -> list:
 
 
 def _tip(row: dict[str, Any], unit: str) -> str:
-    """What one method says when pointed at."""
+    """The tooltip of a method."""
     text = f"{row['method']}: mean AUC {number(row['auc'])} ({span(row['auc_low'], row['auc_high'])})"
     return text if np.isnan(row["next_low"]) else f"{text}; next {unit} {span(row['next_low'], row['next_high'])}"
 

@@ -163,7 +163,7 @@ class SiteForestDisplay(NotebookDisplay):
 
 
 def _tip(row: dict[str, Any]) -> str:
-    """What one site says when pointed at."""
+    """The tooltip of a site."""
     people = f"{row['n']} people, {row['n_cases']} with the condition"
     return f"{row['site']}: AUC {row['auc']:.2f} ({span(row['low'], row['high'])}), {people}"
 

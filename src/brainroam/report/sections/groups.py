@@ -169,7 +169,7 @@ def _columns() -> list[Column]:
 
 
 def _group(heading: str, key: str) -> Column:
-    """A group with what it is a group of; a sex says so itself."""
+    """A column of groups, each with its covariate; a sex needs none."""
     return Column(key, heading, lambda row: _group_name(row["covariate"], row[key]), of_row=True)
 
 

@@ -1,4 +1,4 @@
-"""How would it do at my site: what the next one may see, how unlike these it may be, and what more data would bring."""
+"""How would it do at my site: the prediction interval, the range of sites it holds for, what more data would bring."""
 
 import json
 import math

@@ -172,7 +172,7 @@ def _render_checklist(template: str, shown: Markup, filled: pd.Series) -> Markup
 
 
 def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
-    """Key and what the run can say, for every question that it can say something to."""
+    """Key and answer, for every question that the run can say something about."""
     row, unit = data.headline, data.unit
     shortcuts = [item for item in findings(data) if str(item.get("code", "")).startswith("label-by-")]
     yield "eligible", _left_out(facts)
@@ -293,7 +293,7 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def provenance_section(data: ReportData) -> Section:
-    """Enough to make the report again."""
+    """Commands, data, seeds and versions, with which the report can be made again."""
     html = render(
         "provenance.html", data=data, study=data.study, facts=gather_facts(data), n_finished=len(data.finished)
     )
