@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from brainroam.data.check import labels
-from brainroam.data.check.report import together
+from brainroam.data.check.report import join_findings
 from brainroam.data.people import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.stats.confounding import confounding_means
@@ -120,7 +120,7 @@ def findings(data: ReportData) -> list[dict]:
     if table.empty:
         return []
     rules = (labels.class_balance, labels.label_by_site, labels.label_by_covariates, labels.covariate_gaps)
-    return [vars(finding) for finding in together(chain.from_iterable(rule(table) for rule in rules))]
+    return [vars(finding) for finding in join_findings(chain.from_iterable(rule(table) for rule in rules))]
 
 
 def _from_audit(data: ReportData) -> Iterator[Concern]:

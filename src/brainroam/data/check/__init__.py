@@ -9,7 +9,7 @@ import pandas as pd
 
 from brainroam.data.check import groups, labels, measures, numbers, series, shifted, site_pattern, time_course
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
-from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, together
+from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, join_findings
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_of
 from brainroam.data.prepare import kind_of
@@ -52,10 +52,10 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.unusable(people_of(table[~over_limit])),
         labels.unlabelled(table),
         labels.listed_twice(cohort.excluded),
-        groups.kept_together(table),
+        groups.groups_kept_together(table),
         groups.one_institution(table),
         () if course is None else _check_series(cohort, course),
-        measures.of_measures(cohort),
+        measures.check_measures(cohort),
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
         series.short_scans(cohort),
@@ -70,7 +70,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         ),
         labels.balance_of_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
         labels.rare_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
-        numbers.of_a_number(cohort) if cohort.target.is_number else (),
+        numbers.doubtful_targets(cohort) if cohort.target.is_number else (),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names, cohort.target.name),
         labels.unknown_tr(table) if timed else (),
@@ -78,14 +78,14 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.implausible_values(table),
         () if course is None else series.weak_regions(cohort, course["weak"].to_numpy()),
     )
-    ordered = sorted(together(findings), key=lambda finding: SEVERITIES.index(finding.severity))
+    ordered = sorted(join_findings(findings), key=lambda finding: SEVERITIES.index(finding.severity))
     return CheckReport(_totals(cohort), _site_table(cohort), cohort.excluded, tuple(ordered))
 
 
 def _check_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     """Findings about time series."""
     edges = correlations(cohort)
-    yield from series.all_alike(cohort)
+    yield from series.identical_series(cohort)
     yield from site_pattern.unlike_sites(cohort, edges)
     yield from shifted.shifted_sites(cohort, edges)
     yield from series.copies(cohort, edges)  # the last to use the edges: it writes over them

@@ -27,7 +27,7 @@ def one_institution(table: pd.DataFrame) -> Iterator[Finding]:
         yield Finding("note", "one-institution", f"{what}: {each}", remedy)
 
 
-def kept_together(table: pd.DataFrame) -> Iterator[Finding]:
+def groups_kept_together(table: pd.DataFrame) -> Iterator[Finding]:
     """Groups that every split keeps together, groups at several sites, and groups too large to be families."""
     if "study_group" in table and "group" not in table:
         levels = table["study_group"].value_counts()

@@ -14,7 +14,7 @@ from brainroam.data.check.site_pattern import unlike_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import HEAD_SIZE
 from brainroam.data.measurements import NOT_SYMMETRIC, largest_edge
-from brainroam.data.readers.measures import tell_the_condition
+from brainroam.data.readers.measures import measures_condition
 from brainroam.errors import counted, listed
 
 FACTOR = 5.0  # of a site's median from that of the others, beyond which a unit differs (mm and cm: 10)
@@ -29,7 +29,7 @@ OTHER_SPREAD = 2.0  # of edges at a site, against other sites: partial correlati
 MAX_P, MIN_GAP = 0.01, 0.15  # of the shares of cases and of controls who lack a block
 
 
-def of_measures(cohort: Cohort) -> Iterator[Finding]:
+def check_measures(cohort: Cohort) -> Iterator[Finding]:
     """Findings about each measurement that is no series, and about several of them together."""
     for name, block in (cohort.blocks or {"": cohort}).items():
         if block.measure == "series":
@@ -41,7 +41,7 @@ def of_measures(cohort: Cohort) -> Iterator[Finding]:
             yield replace(finding, message=f"{name}: {finding.message}") if name else finding
     yield from asymmetric(cohort)
     if cohort.blocks:
-        yield from lacking(cohort)
+        yield from missing_blocks(cohort)
         yield from same_blocks(cohort)
 
 
@@ -62,7 +62,7 @@ def _check_block(cohort: Cohort) -> Iterator[Finding]:
             yield from unlike_sites(cohort, np.array([x[upper] for x in cohort.series]))
 
 
-def lacking(cohort: Cohort) -> Iterator[Finding]:
+def missing_blocks(cohort: Cohort) -> Iterator[Finding]:
     """People who lack one of several measurements, and whether cases lack it more often than controls."""
     table = cohort.table
     for name in cohort.blocks:
@@ -153,7 +153,7 @@ def _tell_the_target(cohort: Cohort, values: np.ndarray) -> np.ndarray:
     telling = np.zeros(values.shape[1], dtype=bool)
     for one, other in combinations(np.unique(label.dropna()), 2):
         of_pair = label.map({one: 0.0, other: 1.0})
-        telling |= tell_the_condition(values, of_pair, site)
+        telling |= measures_condition(values, of_pair, site)
     return telling
 
 

@@ -29,7 +29,7 @@ PILED = 0.2  # share of people at the largest or the smallest value
 FEW = 10  # different values, with fewer of which many people at the ends are no ceiling
 
 
-def of_a_number(cohort: Cohort) -> Iterator[Finding]:
+def doubtful_targets(cohort: Cohort) -> Iterator[Finding]:
     """All findings about a number as the target."""
     table = people_of(cohort.table, ()).dropna(subset="label")
     if table.empty:

@@ -40,11 +40,11 @@ class Finding:
     subjects: tuple[str, ...] = ()
 
 
-def together(findings: Iterable[Finding]) -> list[Finding]:
+def join_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Join findings of one kind about many sites, in the place of the first; confounds of sites keep their figures.
 
     >>> found = [Finding("note", "constant-sex", "everybody is male", "none", site) for site in "ABCD"]
-    >>> [finding.message for finding in together(found)]
+    >>> [finding.message for finding in join_findings(found)]
     ['everybody is male, at 4 sites: A, B, C, D']
     """
     kinds: dict[tuple[str, ...], list[Finding]] = {}

@@ -64,7 +64,7 @@ def short_scans(cohort: Cohort) -> Iterator[Finding]:
         yield Finding("warning", "short-series", message, remedy, None, people)
 
 
-def all_alike(cohort: Cohort) -> Iterator[Finding]:
+def identical_series(cohort: Cohort) -> Iterator[Finding]:
     """Everybody with one and the same series: nothing can be learned."""
     if len(cohort) > 2 and len(set(cohort.series_digests)) == 1:
         message = f"all {len(cohort)} people have the same series"

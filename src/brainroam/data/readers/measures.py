@@ -67,8 +67,8 @@ def measures_of(
     """The columns of a table of text that are measures, as numbers; NaN where a cell is empty.
 
     ``wanted`` are patterns of names (``*_thickness``); a column named in full is kept whatever it holds. Without one,
-    columns named like ids, ages or scores, columns of few codes, `strangers` and, where ``people`` tells label and
-    site, columns that tell the diagnosis are none.
+    columns named like ids, ages or scores, columns of few codes, `foreign_columns` and, where ``people`` has label and
+    site, columns that tell the diagnosis are left out.
 
     >>> table = pd.DataFrame({"age": ["9", "8"] * 4, "lh_area": [str(800 + k) for k in range(8)]})
     >>> measures_of(table).columns.tolist()
@@ -89,18 +89,18 @@ def measures_of(
             numbers[str(name)] = values
     measures = pd.DataFrame(numbers, index=table.index)
     if every:
-        measures = measures.drop(columns=strangers(list(measures.columns)))
+        measures = measures.drop(columns=foreign_columns(list(measures.columns)))
     if every and people is not None and len(measures.columns):
-        measures = measures.loc[:, ~tell_the_condition(measures.to_numpy(), people["label"], people["site"])]
+        measures = measures.loc[:, ~measures_condition(measures.to_numpy(), people["label"], people["site"])]
     return measures
 
 
-def strangers(names: Sequence[str]) -> list[str]:
+def foreign_columns(names: Sequence[str]) -> list[str]:
     """Columns named unlike nearly all others: they share no part of their names, nor are they named after a brain.
 
     Where names say nothing, as ``V1`` to ``V200``, there are none.
 
-    >>> strangers(["PTEDUCAT", "FAQ", *(f"thickness.left.{region}" for region in "abcdefgh"), "ICV"])
+    >>> foreign_columns(["PTEDUCAT", "FAQ", *(f"thickness.left.{region}" for region in "abcdefgh"), "ICV"])
     ['PTEDUCAT', 'FAQ']
     """
     parts = [{part.lower() for part in PART.findall(name) if len(part) > 1} for name in names]
@@ -126,7 +126,7 @@ def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
     return {name: np.where(np.isfinite(x) & ~np.isin(x, UNKNOWN), x, np.nan) for name, x in numbers.items()}
 
 
-def tell_the_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
+def measures_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
     """Which columns measure the condition: `brainroam.data.columns.of_the_condition`, of many at once.
 
     A scale of few whole numbers, as symptoms have it, is one from an AUC of `TELLS` on. A measured region may tell that
