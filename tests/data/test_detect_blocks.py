@@ -1,5 +1,7 @@
 """What init sees in folders of matrices, tables and arrays, and that the study file it would write reads them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,8 @@ from brainroam.cli.init import study_text
 from brainroam.data.detect import look
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.measures import measures_of
-from brainroam.errors import UsageError
+from brainroam.data.readers.series import read_series
+from brainroam.errors import ReaderError, UsageError
 
 N, P = 12, 5
 RNG = np.random.default_rng(0)
@@ -349,3 +352,45 @@ def test_new_people_are_read_whatever_diagnoses_they_have(tmp_path):
     assert told.table["label"].notna().sum() == 20
     with pytest.raises(UsageError, match="AC"):
         load_cohort(tmp_path / "new.csv", require_label=False, case="AC")
+
+
+def test_columns_of_one_name_and_other_values_are_kept_under_the_name_of_their_file(tmp_path):
+    table = pd.DataFrame(
+        {"id": [f"p{k}" for k in range(20)], "site": ["A", "B"] * 10, "dx": ["HC", "HC", "MDD", "MDD"] * 5}
+    )
+    table.to_csv(tmp_path / "people.csv", index=False)
+    rng = np.random.default_rng(0)
+    one, two = (pd.DataFrame(rng.normal(3, 0.2, (20, 120)), columns=[f"lh_r{k}" for k in range(120)]) for _ in range(2))
+    two["lh_r7"] = one["lh_r7"]
+    for name, values in {"lh.aparc": one, "rh.aparc": two}.items():
+        table[["id"]].join(values).to_csv(tmp_path / f"{name}.csv", index=False)
+    block = {"table": [str(tmp_path / "lh.aparc.csv"), str(tmp_path / "rh.aparc.csv")]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of pandas: a table put together column by column
+        cohort = load_cohort(tmp_path / "people.csv", blocks={"anatomy": block}, measures="none")
+    assert (
+        cohort.n_rois == 239
+        and "rh.aparc: lh_r8" in cohort.atlas.labels
+        and "rh.aparc: lh_r7" not in cohort.atlas.labels
+    )
+    assert cohort.series[3][0, cohort.atlas.labels.index("rh.aparc: lh_r8")] == pytest.approx(two["lh_r8"][3])
+
+
+@pytest.mark.parametrize("content", [b"MATLAB 7.3 MAT-file, Platform: GLNXA64", b"\x89HDF\r\n\x1a\n"])
+def test_a_file_of_matlab_in_hdf5_says_what_it_needs(tmp_path, monkeypatch, content):
+    monkeypatch.setattr("brainroam.data.readers.hdf.installed", lambda _: False)
+    (tmp_path / "p1.mat").write_bytes(content + bytes(600))
+    with pytest.raises(ReaderError, match="h5py"):
+        read_series(tmp_path / "p1.mat")
+
+
+def test_variables_of_matlab_in_hdf5_are_read_with_their_axes_turned_back(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    x = np.random.default_rng(0).normal(size=(30, 5))
+    with h5py.File(tmp_path / "p1.mat", "w", userblock_size=512) as file:
+        file["series"] = x.T
+        file["name"] = np.array([112, 49], dtype=np.uint16)
+        file["name"].attrs["MATLAB_class"] = b"char"
+    with open(tmp_path / "p1.mat", "r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file")
+    assert np.array_equal(read_series(tmp_path / "p1.mat").values, x)

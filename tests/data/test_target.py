@@ -80,6 +80,12 @@ def test_new_people_with_an_unnamed_step_have_no_known_value(cohort):
     assert found.target.classes == ("mild", "severe") and found.table["label"].isna().sum() == 20
 
 
+@pytest.mark.parametrize("kind", ["classes", "ordered"])
+def test_new_people_of_whom_nobody_has_a_value_are_no_error(cohort, kind):
+    found = with_target(cohort.with_columns(pd.DataFrame({"grade": [""] * 60})), f"grade:{kind}", require_label=False)
+    assert found.target.kind == kind and found.table["label"].isna().all()
+
+
 @pytest.mark.parametrize("months", [False, True])
 def test_a_usual_covariate_in_another_unit_is_nearly_the_target(cohort, months):
     days = pd.DataFrame({"age_days": (cohort.table["age"] * 365.25).round()})

@@ -13,7 +13,7 @@ from brainroam.cli import main
 from brainroam.data.readers.participants import Scratch
 from brainroam.data.readers.text import Series
 from brainroam.errors import BrainroamError
-from brainroam.utils.files import exchanged
+from brainroam.utils.files import exchange
 from brainroam.utils.model_files import load_model, save_model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +61,7 @@ def test_a_model_is_replaced_where_the_system_cannot_exchange(tmp_path, monkeypa
 
 
 def test_what_does_not_exist_cannot_be_exchanged(tmp_path):
-    assert not exchanged(tmp_path / "one", tmp_path / "other")
+    assert not exchange(tmp_path / "one", tmp_path / "other")
 
 
 @linux

@@ -15,7 +15,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_records import explanation_to_keep
 from brainroam.methods.core import Core
-from brainroam.methods.explanation import Explanation, described, leading_axes
+from brainroam.methods.explanation import Explanation, describe_edges, leading_axes
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.figures import drawings, lobes_drawing
@@ -193,7 +193,9 @@ def test_the_ensemble_needs_no_covariates_of_a_person(split):
 
 def test_schaefer_is_drawn_by_its_networks():
     atlas = load_atlas("schaefer100")
-    fold = described("scaffold", "d_com", atlas, {"edge": np.array([0, 98, 4000]), "d_com": np.array([0.3, -0.2, 0.1])})
+    fold = describe_edges(
+        "scaffold", "d_com", atlas, {"edge": np.array([0, 98, 4000]), "d_com": np.array([0.3, -0.2, 0.1])}
+    )
     explanation = Explanation([fold], [pd.DataFrame({"subject": [], "site": []})])
     assert explanation.networks["pathways"].sum() == 3
     assert set(explanation.networks["network_1"]) <= set(atlas.networks)

@@ -115,8 +115,12 @@ class _Leaks:
         yield from self._corruption(base)
         yield self._check_nudge(base)
         spoilt = self.test[::2]
-        yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
-        yield self._of_others("regions", partial(without_regions, people=spoilt), base, "with which regions")
+        half, table = f"one half of the {self.people}", self.cohort.measure == "table"
+        if self.cohort.measure == "series":
+            change = f"changed how long {half} were scanned"
+            yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, change)
+        change = f"emptied a cell of each of {half}" if table else f"changed with which regions {half} were scanned"
+        yield self._of_others("regions", partial(without_regions, people=spoilt), base, change)
         yield self._memory(base)
         yield from self._inner_folds()
 
@@ -268,21 +272,21 @@ class _Leaks:
             )
         return Check("nudged", self.method, usual <= JUMP, usual, JUMP, text)
 
-    def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, what: str) -> Check:
+    def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, changed: str) -> Check:
         """Change one half of the held-out people and score the other half only."""
-        text = f"changed {what} one half of the {self.people} were scanned: "
+        text = f"{changed}: "
         try:
             outcome = self._run_once(change, self.test[1::2])
         except Exception as error:
             text += f"the procedure stops ({type(error).__name__}: {str(error)[:100]}), so this was not checked"
             return Check(name, self.method, None, None, ROUNDING, text)
         moved = gap(outcome.scores[0], base.scores[0][1::2], base.scores[0])
-        changed = "" if outcome.state == base.state else ", and what was learned changed"
-        if moved <= ROUNDING and not changed:
+        learned = "" if outcome.state == base.state else ", and what was learned changed"
+        if moved <= ROUNDING and not learned:
             text += "the scores of the other half did not change"
         else:
-            text += f"in the other half {_share(moved)}{changed}; data are cut to what everybody has in common"
-        return Check(name, self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
+            text += f"in the other half {_share(moved)}{learned}; data are cut to what everybody has in common"
+        return Check(name, self.method, moved <= ROUNDING and not learned, moved, ROUNDING, text)
 
     def _memory(self, base: Outcome) -> Check:
         """Hold out another site first, in the same process; everybody has a new id in each run."""

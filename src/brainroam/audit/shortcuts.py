@@ -26,7 +26,7 @@ from brainroam.evaluation.checks import Check
 from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.splits import SiteStratifiedKFold, folds
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.classes import counted_as
+from brainroam.evaluation.stats.classes import equivalent_sizes
 from brainroam.evaluation.stats.compare import summarise
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.numbers import weights_of
@@ -189,7 +189,7 @@ def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
         return mean_over_sites([float(correlations(t, score)) for t, score in large], weights)
     measured = macro_auc if cohort.target.is_classes else auc
     counts = np.array([np.bincount(label.astype(int), minlength=len(cohort.target.classes) or 2) for label, _ in sites])
-    m = counted_as(counts) if cohort.target.is_classes else counts.min(axis=1)
+    m = equivalent_sizes(counts) if cohort.target.is_classes else counts.min(axis=1)
     return mean_over_sites([float(measured(label, score)) for label, score in sites], site_weights(m, m))
 
 

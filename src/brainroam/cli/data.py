@@ -19,7 +19,7 @@ from brainroam.cli.source import (
     takes_options,
 )
 from brainroam.errors import UsageError, unknown
-from brainroam.utils.files import expanded, refuse_existing, working_dir
+from brainroam.utils.files import expand_home, refuse_existing, working_dir
 
 if TYPE_CHECKING:
     from brainroam.data.atlas import Atlas
@@ -264,7 +264,7 @@ def convert(
     from brainroam.cli.show import show_excluded
     from brainroam.data.store import store_cohort
 
-    out = expanded(out)
+    out = expand_home(out)
     refuse_existing(out)
     with working_dir(out) as (scratch, left_behind):
         if left_behind:
@@ -385,7 +385,7 @@ def extract(
     from brainroam.data.extract.settings import Settings
     from brainroam.execution.extraction import extract as extract_all
 
-    source = expanded(folder)
+    source = expand_home(folder)
     settings = Settings(confounds, gsr, high_pass or None, low_pass or None, standardise, min_coverage)
     runs = find_runs(source, task, space)
     parcellation = load_parcellation(atlas, names)

@@ -98,7 +98,7 @@ def site(
     from brainroam.execution.federation.ledger import Ledger
     from brainroam.execution.federation.protection import Protection
     from brainroam.execution.federation.site import answer
-    from brainroam.utils.files import clear_parts, expanded
+    from brainroam.utils.files import clear_parts, expand_home
     from brainroam.utils.parameters import require_settings
 
     fixed = parse_settings(settings)
@@ -111,9 +111,9 @@ def site(
     if only is not None and cohort.blocks:
         cohort = cohort.block(only).subset(cohort.has_block(only))
     show_excluded(cohort.excluded)
-    ledger = Ledger(expanded(out).parent, name or cohort.sites[0])
+    ledger = Ledger(expand_home(out).parent, name or cohort.sites[0])
     summary = answer(cohort, asked, name, Settings(**fixed), min_per_class, protection, None, min_count, ledger, only)
-    clear_parts(expanded(out).parent, of=out.name)
+    clear_parts(expand_home(out).parent, of=out.name)
     path = summary.write(out)
     for block, part in summary.parts.items():
         for what, why in part.withheld.items():

@@ -121,6 +121,7 @@ def init(
         **dict(parse_option(text) for text in option or ()),
     }
     guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
+    from brainroam.cli.show import show_excluded
     from brainroam.evaluation.runner import is_small
     from brainroam.utils.files import write_text
 
@@ -128,10 +129,14 @@ def init(
     cohort = _read_guessed(guess, folder, out, chosen)
     covariates = [name for name in COVARIATES if cohort.table[name].notna().any()]
     write_text(out, study_text(guess, out.parent, chosen, covariates, jobs or (1 if is_small(cohort) else _cores())))
-    for line in (*_describe_people(cohort), *_describe_columns(cohort, guess, covariates)):
+    for line in _describe_people(cohort, guess):
         typer.echo(line)
-    labelled = cohort.table["label"].notna().any()
-    following = f"brainroam run {out}" if labelled else f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    show_excluded(cohort.excluded)
+    for line in _describe_columns(cohort, guess, covariates):
+        typer.echo(line)
+    can_be_judged = cohort.table["label"].notna().any() and len(cohort.sites) > 2
+    to_predict = f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    following = f"brainroam run {out}" if can_be_judged else to_predict
     typer.echo(f"Wrote {out}: look through it, then: {following}")
 
 
@@ -140,7 +145,7 @@ def _read_guessed(guess: "Guess", folder: str, out: Path, methods: list[str]) ->
     from brainroam.data.atlas import anonymous_atlas
     from brainroam.data.detect import WITH_COLUMNS, look_at_anatomy
     from brainroam.data.study_file import read_study
-    from brainroam.utils.files import expanded, write_text
+    from brainroam.utils.files import expand_home, write_text
 
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
 
@@ -151,8 +156,8 @@ def _read_guessed(guess: "Guess", folder: str, out: Path, methods: list[str]) ->
             draft.unlink(missing_ok=True)
 
     cohort = read_draft()
-    if guess.reader not in WITH_COLUMNS and expanded(folder).is_dir():
-        look_at_anatomy(expanded(folder), cohort.table["subject"].tolist(), guess)
+    if guess.reader not in WITH_COLUMNS and expand_home(folder).is_dir():
+        look_at_anatomy(expand_home(folder), cohort.table["subject"].tolist(), guess)
         cohort = read_draft() if guess.blocks else cohort
     regions = cohort.atlas
     if guess.atlas is None and not regions.columns and regions.labels != anonymous_atlas(cohort.n_rois).labels:
@@ -161,7 +166,7 @@ def _read_guessed(guess: "Guess", folder: str, out: Path, methods: list[str]) ->
     return cohort
 
 
-def _describe_people(cohort: "Cohort") -> Iterator[str]:
+def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
     """How many people, what is predicted of them, and what was measured."""
     target, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
     labelled = cohort.table["label"].notna().any()
@@ -176,7 +181,9 @@ def _describe_people(cohort: "Cohort") -> Iterator[str]:
         if name or cohort.measure != "series":
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
             without = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
-            yield f"{name or 'measured'}: {block.extent} ({block.measure}){without}"
+            kind = "" if block.measure in block.extent else f" ({block.measure})"
+            order = f"; {guess.remarks[name]}" if "ids" in guess.blocks.get(name, {}) else ""
+            yield f"{name or 'measured'}: {block.extent}{kind}{without}{order}"
 
 
 def _describe_columns(cohort: "Cohort", guess: "Guess", covariates: list[str]) -> Iterator[str]:
@@ -359,7 +366,7 @@ ABOUT = {
     "runs": "of several: concatenate (each standardised first), or first",
     "case": "the condition",
     "control": "the controls",
-    "template": "where a person's series is",
+    "template": "where a person's file is",
 }
 
 

@@ -22,7 +22,7 @@ from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
 from brainroam.evaluation.stats.classes import ClassComparison
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
 from brainroam.evaluation.stats.metrics import JUDGED, RULE
-from brainroam.evaluation.stats.numbers import two_digits
+from brainroam.evaluation.stats.numbers import amount, two_digits
 from brainroam.evaluation.stats.target_comparison import TargetComparison
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.registry import as_typed, full_name
@@ -86,8 +86,9 @@ def _mending_table(means: "pd.DataFrame") -> Table:
     table = _table("protocol", "sites", *names)
     for row in means.to_dict("records"):
         low, high = row["gain_low"], row["gain_high"]
-        gain = f"{row['gain']:+.3g}" + ("" if math.isnan(low) else f" ({low:+.2g} to {high:+.2g})")
-        errors, off = ([f"{row[name]:.3g}" for name in (f"strict_{key}", key)] for key in ("mae", "off"))
+        gain, *ends = (amount(value, digits, sign=True) for value, digits in ((row["gain"], 3), (low, 2), (high, 2)))
+        gain += "" if math.isnan(low) else f" ({' to '.join(ends)})"
+        errors, off = ([amount(row[name]) for name in (f"strict_{key}", key)] for key in ("mae", "off"))
         scale = [two_digits(row[name]) for name in ("strict_scale", "scale")]
         table.add_row(row["adaptation"], str(row["n_sites"]), *errors, gain, *off, *scale)
     return table
@@ -130,8 +131,8 @@ def number_validation_table(sites: "pd.DataFrame") -> Table:
         return "-" if math.isnan(value) else format(value, form)
 
     for row in sites.itertuples():
-        errors = shown(row.mae, ".3g"), shown(row.mae_constant, ".3g"), shown(row.covered_90, ".0%")
-        order = shown(row.r, ".2f"), shown(row.level, "+.2g"), shown(row.scale, ".2f")
+        errors = amount(row.mae), amount(row.mae_constant), shown(row.covered_90, ".0%")
+        order = shown(row.r, ".2f"), amount(row.level, 2, sign=True), shown(row.scale, ".2f")
         table.add_row(Text(visible(row.site)), str(row.n), *order, *errors)
     table.caption = "r within the site; scale: slope of truth on prediction, 1 is right, less is too extreme"
     table.caption_justify = "left"
@@ -175,7 +176,7 @@ def _number_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
     table = _table("method", "r", "interval", f"next {unit}", "level off by", "scale", "error", "constant", "R2")
     for row in rows.itertuples():
         spans = [f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))]
-        numbers = [f"{row.off:.3g}", two_digits(row.scale), f"{row.mae:.3g}", f"{row.mae_constant:.3g}"]
+        numbers = [amount(row.off), two_digits(row.scale), amount(row.mae), amount(row.mae_constant)]
         table.add_row(Text(visible(row.method)), two_digits(row.r), *spans, *numbers, two_digits(row.r2))
     table.caption_justify = "right"
     table.caption = (

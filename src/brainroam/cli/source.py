@@ -17,7 +17,7 @@ from brainroam.cli.options import Data, ReadingOptions, with_signature
 from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
 from brainroam.errors import UsageError, listed
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, TUNINGS, json_or_text
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 from brainroam.utils.optional import installed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class DataSource:
     @property
     def exists(self) -> bool:
         """Whether there is something to read."""
-        return self.data == SYNTHETIC or os.path.exists(expanded(self.data))
+        return self.data == SYNTHETIC or os.path.exists(expand_home(self.data))
 
     @property
     def methods(self) -> list[str]:
@@ -196,7 +196,7 @@ def cohort_on_disk(
 
 def work_beside(out: Path) -> Path:
     """The folder beside ``out`` with what an interrupted command needs to resume."""
-    return expanded(out).absolute().with_name(f"{expanded(out).name}.work")
+    return expand_home(out).absolute().with_name(f"{expand_home(out).name}.work")
 
 
 def discard_work(cohort: "Cohort", out: Path) -> None:
@@ -352,7 +352,7 @@ def parse_blocks(typed: list[str] | None) -> dict[str, Any] | None:
     wrong = [text for text, (name, _, path) in zip(typed, pairs, strict=True) if not name.isidentifier() or not path]
     if wrong:
         raise UsageError(f"--block {wrong[0]}: write NAME=PATH, as in --block anatomy=freesurfer/aseg.tsv")
-    return {name: guess_block(str(expanded(path))) for name, _, path in pairs}
+    return {name: guess_block(str(expand_home(path))) for name, _, path in pairs}
 
 
 def parse_covariates(text: str) -> dict[str, str]:
@@ -375,9 +375,9 @@ def parse_exclude(typed: list[str] | None) -> list[str] | None:
     """
     if not typed:
         return None
-    parts = [[text] if os.path.isfile(expanded(text)) else text.split(",") for text in typed]
+    parts = [[text] if os.path.isfile(expand_home(text)) else text.split(",") for text in typed]
     names = [part.strip() for group in parts for part in group if part.strip()]
-    absent = [name for name in names if "/" in name and not os.path.isfile(expanded(name))]
+    absent = [name for name in names if "/" in name and not os.path.isfile(expand_home(name))]
     if absent:
         raise UsageError(f"--exclude {absent[0]}: there is no such file")
     return names

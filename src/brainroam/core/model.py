@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.choice import Choice, CoreReading, expectation, order_gained, weigh
+from brainroam.core.choice import Choice, CoreReading, expectation, measure_gain, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways
@@ -44,7 +44,7 @@ GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
 
 class Candidate(NamedTuple):
-    """Thresholds and a penalty that may be chosen, and how well they read held-out people.
+    """One choice of thresholds and penalty, with its scores of held-out people.
 
     ``settings`` are named as in `CoreModel.chosen_`; ``scores`` (n,) or (n, K), of the linear reading or of a network
     that stands alone, are NaN for people who were not held out; ``epochs`` are those of the network, if known.
@@ -63,13 +63,13 @@ class Candidate(NamedTuple):
         """Whether it orders held-out people better; of a number or a table by more than the standard error of that."""
         statistics = self.folds.statistics
         if statistics.levels or statistics.spread:
-            gain, error = order_gained(other.scores, self.scores, statistics.y, statistics.site)
+            gain, error = measure_gain(other.scores, self.scores, statistics.y, statistics.site)
             return gain > error
         return self.order() > other.order()
 
 
 class Decision(NamedTuple):
-    """Which reading is believed, its scores of held-out people, and what `CoreModel.chosen_` tells of it."""
+    """The chosen reading, its scores of held-out people, and the facts about the choice for `CoreModel.chosen_`."""
 
     choice: Choice
     scores: np.ndarray
@@ -184,18 +184,18 @@ class CoreModel:
         return best
 
     def _candidates(self, folds: SiteFolds, thresholds: dict[str, float]) -> list[Candidate]:
-        """The linear reading by each penalty, of a number by the best of them; or a network that stands alone."""
+        """A candidate for each penalty of the linear reading, of a number only the best; or the network alone."""
         if self.recipe.skip == "none":
             return [Candidate(folds, thresholds, *self._network_scores(folds))]
         epochs = 0 if self.recipe.epochs == 0 else None
         candidates = []
         for k, scores in enumerate(self._linear_scores(folds)):
             penalty = {"penalty": folds.candidates[k][0]} if len(folds.candidates) > 1 else {}
-            candidates.append(Candidate(folds.reading(k), thresholds | penalty, scores, epochs))
+            candidates.append(Candidate(folds.with_candidate(k), thresholds | penalty, scores, epochs))
         return [max(candidates, key=Candidate.order)] if folds.statistics.levels else candidates
 
     def _judge(self, best: Candidate) -> Decision:
-        """Decide which reading is believed."""
+        """Choose the linear reading, the network or a mixture of both, by their scores of held-out people."""
         folds, scores, epochs = best.folds, best.scores, best.epochs
         y, site, n_edges = folds.statistics.y, folds.statistics.site, len(folds.scaffold().consensus)
         choice = Choice(1.0 if self.recipe.skip == "none" else 0.0)
@@ -224,7 +224,7 @@ class CoreModel:
         for group in self._trial_groups(folds):
             for some in folds.statistics.features.batches(folds.people(group)):
                 nodes = folds.nodes(some, group)
-                for of_candidate, pathways in zip(scores, folds.readings(group), strict=True):
+                for of_candidate, pathways in zip(scores, folds.pathways_by_candidate(group), strict=True):
                     of_candidate[some] = pathways.contributions(nodes).sum(axis=0)
         return scores
 
@@ -254,7 +254,7 @@ class CoreModel:
         return _training().Trial(network, epochs, folds.held_out(group), statistics.y[people], statistics.site[people])
 
     def _finish(self, folds: SiteFolds, choice: Choice) -> None:
-        """Train on all sites where the network is believed, and freeze the reading."""
+        """Train the network on all sites if it is used, and freeze the reading."""
         network = self._train(folds, NOBODY, self.chosen_.get("epochs")) if choice.share > 0 else None
         self.set_reading(folds.pathways(), choice, network)
         self.notes_ = self.deconfounder_.notes_ + self.notes_
@@ -398,7 +398,7 @@ class CoreModel:
         return window, stride
 
     def _short(self, cohort: Cohort, window: np.ndarray) -> np.ndarray:
-        """People to set aside; with ``on_short="raise"`` nobody, so that the error of the profile names them."""
+        """Whose (n,) scan is shorter than a window; nobody's with ``on_short="raise"``: then the profile raises."""
         short = cohort.table["n_timepoints"].to_numpy() < window
         return short if self.recipe.on_short == "exclude" else np.zeros(len(cohort), dtype=bool)
 
@@ -456,7 +456,7 @@ class CoreModel:
 
 
 def refuse_empty(cohort: Cohort) -> None:
-    """A person without any signal has no edge to be read."""
+    """Refuse people without a signal in any region: they have no edges."""
     least = 1 if cohort.measure == "table" else 2
     empty = cohort.missing_rois.sum(axis=1) > cohort.n_rois - least
     if empty.any():
@@ -464,7 +464,7 @@ def refuse_empty(cohort: Cohort) -> None:
 
 
 def _require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, channels: int) -> None:
-    """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
+    """Refuse arrays whose shapes do not match: some would be broadcast, others fail in the middle of a prediction."""
     every, nodes = (n_edges,), (state["scaffold.edges"].size,)
     shapes = {
         "choice": (5,),

@@ -34,7 +34,7 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import EPS, LineGraph, line_graph
 from brainroam.core.ridge import Rows, ridge_candidates
 from brainroam.core.scaffold import Scaffold
-from brainroam.core.targets import signed
+from brainroam.core.targets import ridge_target
 from brainroam.errors import UsageError
 
 SKIPS = ("ridge", "sum", "none")
@@ -71,7 +71,7 @@ class Pathways:
         return line_graph(edge_pairs(n_rois_of(len(consensus)))[edges], consensus[edges])
 
     def state(self) -> dict[str, np.ndarray]:
-        """What a saved model keeps of them, as arrays; the rest follows from these."""
+        """The arrays of a saved model; the rest follows from these."""
         scaffold = self.scaffold
         return {
             **{f"deconfounder.{name}": value for name, value in self.deconfounder.state().items()},
@@ -87,9 +87,9 @@ class Pathways:
     def nodes(self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) of anybody from their values on the scaffold, by the site-agnostic deconfounder."""
         residual = self.deconfounder.frozen_residuals(values, covariates, columns=self.scaffold.edges)
-        return self.standardised(residual, profiles)
+        return self.standardise(residual, profiles)
 
-    def standardised(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:
+    def standardise(self, residual: np.ndarray, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) from residuals (n, N) and log profiles (n, N, 2); the missing stand at the mean.
 
         Without profiles the static channel alone.
@@ -136,7 +136,7 @@ def linear_weights(
         return [np.zeros((x.shape[1], *y.shape[1:]))]
     if skip == "sum" and y.ndim == 2:
         raise UsageError('skip="sum" adds up what points to one condition; use skip="ridge" for several classes')
-    weights = [np.ones(x.shape[1])] if skip == "sum" else ridge_candidates(x, signed(y), candidates, rows)
+    weights = [np.ones(x.shape[1])] if skip == "sum" else ridge_candidates(x, ridge_target(y), candidates, rows)
     return [each / max(float(np.std(x @ each)), EPS) for each in weights]
 
 

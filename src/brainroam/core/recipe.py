@@ -172,7 +172,7 @@ class Recipe:
         )
 
     def for_study(self, measure: str, is_number: bool) -> "Recipe":
-        """What of it can be done with people who have no series, and what a table or a number is read by.
+        """The recipe for a measure and a kind of target: without steps that need series, with thresholds to choose.
 
         Matrices have no time course, so no temporal profiles. Columns of a table share no regions, so there is no line
         graph for the network either: the linear reading of the scaffold stands alone.

@@ -307,7 +307,7 @@ def iterative_ridge(
     True
     """
     problems = _Problems(blocks, people, scales, nuisance)
-    return problems.weights(solve(problems, problems.centred(target[:, None]), penalties))
+    return problems.weights(solve(problems, problems.centre(target[:, None]), penalties))
 
 
 class _Problems:
@@ -321,7 +321,7 @@ class _Problems:
         inner = np.einsum("nkc,nlc->ckl", self.nuisance, self.moved)  # C'U = G'G
         self.inverse = np.linalg.pinv(inner, hermitian=True)
 
-    def centred(self, values: np.ndarray) -> np.ndarray:
+    def centre(self, values: np.ndarray) -> np.ndarray:
         """H times values (n, c); 0 for people of other problems."""
         inside = values * self.inside
         return inside - self.inside * (inside.sum(axis=0) / self.count)
@@ -329,7 +329,7 @@ class _Problems:
     def __matmul__(self, centred: np.ndarray) -> np.ndarray:
         """H F P F' times values (n, c) that are centred."""
         product = self._products(centred[:, None])[:, 0]
-        return self.centred(product - np.einsum("nkc,kqc->nc", self.moved, self._along(centred[:, None])))
+        return self.centre(product - np.einsum("nkc,kqc->nc", self.moved, self._along(centred[:, None])))
 
     def weights(self, a: np.ndarray) -> np.ndarray:
         """P F'a (q, M, c) of a (n, q, c)."""

@@ -1,4 +1,4 @@
-"""What training sites say, computed once: from it, any subset of them has its scaffold and pathways at almost no cost.
+"""Statistics of training sites, computed once: scaffold and pathways of any subset of them follow at almost no cost.
 
 `SiteStatistics` holds site-wise deconfounding and the contrast of every site of all training people. Each site's fit
 and contrast depend on that site alone, so a subset of sites is a choice among them: `SiteStatistics.scaffold` selects
@@ -56,7 +56,7 @@ STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
 
 
 class SiteStatistics:
-    """Deconfounding and contrasts of every training site, from which any subset of sites is put together.
+    """Deconfounding and contrasts of every training site, from which those of any subset of sites follow.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class SiteStatistics:
         Of several classes, the same for each contrast: labels 0 and 1 of those who take part.
     """
 
-    _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
+    _deconfounders: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by sites: scaffold and pathways ask in turn
     _profiled: tuple[Profiles, dict[str, Moments]] | None = None
     levels: Mapping[str, float] = {}
     spread: Mapping[str, np.ndarray] = {}  # of residuals within each site, where features have units of their own
@@ -128,7 +128,7 @@ class SiteStatistics:
             self.spread = {name: self._spread_of(name) for name in _names(site)}
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
         if several:
-            self.parts = tuple(self._of_each_class(against_controls, cache))
+            self.parts = tuple(self._contrasts_of_classes(against_controls, cache))
             self.sites = sorted({name for part in self.parts for name in part.sites})
             self.contrast = np.concatenate([part.contrast for part in self.parts])
         else:
@@ -145,7 +145,7 @@ class SiteStatistics:
         blocks = edge_blocks(self.edges.shape[1])
         return np.concatenate([spread_of(self._people_of([site], some)[0]) for some in blocks])
 
-    def _of_each_class(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
+    def _contrasts_of_classes(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
         n_contrasts, empty = 0, None
         for k in range(int(against_controls), self.y.shape[1]):
@@ -164,7 +164,7 @@ class SiteStatistics:
 
     def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
         """d_e (1, M) of one site by its own slopes, computed once for the same people and the same regression."""
-        fitted, here = self.deconfounder, self._here([site])
+        fitted, here = self.deconfounder, self._positions_at([site])
         fit = fitted.site_fits[0 if fitted.pooled else fitted.sites_.index(site)]
         read = [self.edges[here], self.raw_covariates[here], self.y[here], fit.intercept, fit.coef]
 
@@ -204,7 +204,7 @@ class SiteStatistics:
                 bootstrap,
                 random_state=seed,
                 huber_delta=self.huber_delta,
-                group=None if self.group is None else self.group[self._here(sites)],
+                group=None if self.group is None else self.group[self._positions_at(sites)],
             )
         if len(scaffold.sites) == len(self.sites):
             return scaffold
@@ -232,10 +232,10 @@ class SiteStatistics:
         """
         if self.deconfounder.slopes == "site" or self.deconfounder.pooled:
             return 0.0
-        frozen, changes = self._frozen_with_changes(_names(sites))
-        self._keep_frozen(frozen)
+        deconfounder, changes = self._deconfounder_with_changes(_names(sites))
+        self._keep_deconfounder(deconfounder)
         names = [self.sites[row] for row in rows]
-        change = dict(zip(frozen.sites_, changes, strict=True))
+        change = dict(zip(deconfounder.sites_, changes, strict=True))
         return np.stack([-self.covariate_gaps[name] @ change[name] for name in names])
 
     def _unit(self, sites: Sequence[str]) -> np.ndarray | float:
@@ -269,13 +269,13 @@ class SiteStatistics:
         names, counts = np.unique(self.site, return_counts=True)
         return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
-    def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
+    def _deconfounder_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
         return self.deconfounder.restricted_with_changes(sites)
 
     @cached_property
     def raw_covariates(self) -> np.ndarray:
         """Covariates (n, d) of everybody in their own units."""
-        return self.deconfounder.encoder_.imputed(self.covariates)
+        return self.deconfounder.encoder_.impute(self.covariates)
 
     @cached_property
     def covariate_gaps(self) -> dict[str, np.ndarray]:
@@ -287,7 +287,7 @@ class SiteStatistics:
         classes = {name: [(self.site == name) & (y == label) for label in (1, 0)] for name in self.sites}
         return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
-    def reading(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
+    def ready_for(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
         """The same statistics, ready to read people on the edges of these scaffolds again and again."""
         ready = copy(self)
         ready.values = self.features.columns(self.edges, edges_of(scaffolds))
@@ -319,10 +319,10 @@ class SiteStatistics:
         return fitted.site_residuals(values, positions(people), edges, complete=complete)
 
     def pathways(self, sites: Sequence[str], scaffold: Scaffold) -> Pathways:
-        """Freeze what these sites know, on a scaffold they gave, with the linear reading by the usual penalties."""
-        return self.readings(sites, scaffold, [self.penalties])[0]
+        """The pathways of these sites on a scaffold of theirs, with the linear reading by the usual penalties."""
+        return self.pathways_by_candidate(sites, scaffold, [self.penalties])[0]
 
-    def readings(
+    def pathways_by_candidate(
         self,
         sites: Sequence[str],
         scaffold: Scaffold,
@@ -331,10 +331,10 @@ class SiteStatistics:
         orient: bool = True,
         skip: str = "ridge",
     ) -> list[Pathways]:
-        """`pathways` with the linear reading by each of several choices of penalties, for little more than one."""
+        """`pathways` with the linear reading by each of several choices of penalties, at little more cost than one."""
         if skip not in SKIPS:
             raise unknown("skip", skip, SKIPS)
-        deconfounder = self.frozen(sites)
+        deconfounder = self.deconfounder_at(sites)
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
         people = np.flatnonzero(np.isin(self.site, sites))
         static, spread = self._static_channel(people, scaffold, deconfounder, orientation)
@@ -384,26 +384,26 @@ class SiteStatistics:
         self, sites: Sequence[str], columns: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """r_site by own slopes on some edges, labels and sites of the people of some sites."""
-        here = self._here(sites)
+        here = self._positions_at(sites)
         residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
         return residuals, self.y[here], self.site[here]
 
-    def _here(self, sites: Sequence[str]) -> np.ndarray:
+    def _positions_at(self, sites: Sequence[str]) -> np.ndarray:
         """Positions of the people of some sites whose labels count."""
         inside = np.isin(self.site, sites)
         return np.flatnonzero(inside if self.takes_part is None else inside & self.takes_part)
 
-    def frozen(self, sites: Sequence[str]) -> SiteDeconfounder:
-        """The deconfounder that knows these sites only."""
+    def deconfounder_at(self, sites: Sequence[str]) -> SiteDeconfounder:
+        """The deconfounder fitted on these sites alone."""
         if self.deconfounder.pooled:
             return self.deconfounder
         names = _names(sites)
-        if tuple(names) not in self._frozen:
-            self._keep_frozen(self.deconfounder.restricted(names))
-        return self._frozen[tuple(names)]
+        if tuple(names) not in self._deconfounders:
+            self._keep_deconfounder(self.deconfounder.restricted(names))
+        return self._deconfounders[tuple(names)]
 
-    def _keep_frozen(self, deconfounder: SiteDeconfounder) -> None:
-        self._frozen = self.features.with_fold(self._frozen, tuple(deconfounder.sites_), deconfounder)
+    def _keep_deconfounder(self, deconfounder: SiteDeconfounder) -> None:
+        self._deconfounders = self.features.with_fold(self._deconfounders, tuple(deconfounder.sites_), deconfounder)
 
 
 def site_statistics(

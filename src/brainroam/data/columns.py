@@ -1,4 +1,4 @@
-"""What a column of the table is: a covariate, a measure of the condition, or neither; and which has the head's size.
+"""Columns of the table: which can be covariates, which measure the condition, and which is the head size.
 
 **Covariates.** A text column with a level for nearly everybody would take a regression's every degree of freedom: no
 slope of the site could then be estimated, age and sex included. So it is refused, with what it seems to be.
@@ -78,7 +78,7 @@ def _reason(table: pd.DataFrame, name: str) -> str:
 
 
 def _nearly(table: pd.DataFrame, name: str, target: Target) -> str:
-    """That a numeric column is nearly the target: within sites they correlate like two halves of a test.
+    """Why a numeric column is nearly the target, in words: within sites they correlate like halves of a test.
 
     Usual covariates may well do so; they are the target where only unit or rounding differ. A site counts by its
     people, and as it is scaled itself: its unit may be another one.
@@ -231,7 +231,7 @@ def _date(name: str) -> DataError:
 
 
 def head_sizes(cohort: "Cohort") -> pd.Series:
-    """Everybody's intracranial volume: a column of the people, else of a table that was measured; NaN if there is none.
+    """Intracranial volume (n,): a column of the people's table, else of a measured one; NaN if there is none.
 
     >>> import brainroam
     >>> from brainroam.data.atlas import columns_of_table

@@ -22,7 +22,7 @@ from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
 from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import DataError, UsageError, listed, unknown
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 
 NUMBER, CATEGORY = "number", "category"
 KINDS = (NUMBER, CATEGORY)
@@ -203,9 +203,9 @@ def listed_people(people: str | Path | Sequence[str], what: str = "people to exc
     if not isinstance(people, str | Path):
         reasons: dict[str, str] = {}
         for item in map(str, people):
-            reasons |= listed_people(item, what) if os.path.isfile(expanded(item)) else {item: ""}
+            reasons |= listed_people(item, what) if os.path.isfile(expand_home(item)) else {item: ""}
         return reasons
-    path = expanded(people)
+    path = expand_home(people)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

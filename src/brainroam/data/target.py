@@ -105,7 +105,7 @@ def _condition(classes: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Target:
-    """What the labels of a cohort are.
+    """The target: the kind, name and classes of the labels of a cohort.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ TWO_CLASSES = Target()
 
 @dataclass(frozen=True)
 class TargetRequest:
-    """Which column is the target, and what is known of it.
+    """The column to predict, with the kind and transform asked for.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers.values import SENTINELS, folded, is_empty, one_spelling
+from brainroam.data.readers.values import SENTINELS, fold, is_empty, one_spelling
 from brainroam.data.target import (
     CLASSES,
     MOST_CLASSES,
@@ -107,8 +107,8 @@ def with_target(
 
 
 def _find(table: pd.DataFrame, asked: str) -> str | None:
-    by_word = {folded(str(name)): str(name) for name in reversed(table.columns)}
-    column = asked if asked in table else by_word.get(folded(asked))
+    by_word = {fold(str(name)): str(name) for name in reversed(table.columns)}
+    column = asked if asked in table else by_word.get(fold(asked))
     if column in ("subject", "site", "n_timepoints", "person", "group"):
         raise UsageError(f"{column!r} cannot be the target: it is no property of a person that edges could tell")
     return column
@@ -198,15 +198,15 @@ def _read(
         label = pd.Series(np.nan, index=text.index)
         label[~empty] = coded
         return replace(target, classes=tuple(map(str, order))), label, reason
-    least = 1 if not whole else 2 if table["site"].nunique() < 2 else 3
+    least = 0 if not whole else 2 if table["site"].nunique() < 2 else 3
     names = _class_names(words[~empty], target, least, request.order)
     return replace(target, classes=names), words.map({name: float(k) for k, name in enumerate(names)}), reason
 
 
 def _spelled_as(words: pd.Series, request: TargetRequest, table: pd.DataFrame | None) -> pd.Series:
     """Words as the steps of the order are written; others are refused, or unknown where there is no table."""
-    by_word = {folded(step): step for step in request.order}
-    steps = words.map(folded).map(by_word)
+    by_word = {fold(step): step for step in request.order}
+    steps = words.map(fold).map(by_word)
     strange = steps.isna() & ~is_empty(words)
     if strange.any() and table is not None:
         raise DataError(

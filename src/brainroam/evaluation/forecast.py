@@ -18,8 +18,8 @@ Where the people of a site differ more in what is predicted, scores spread furth
 with score = beta t + e, r^2 = 1 - var(e) / var(score). The spread of scores is known without the number.
 
 Of several classes the order is the mean over classes of the AUC against the rest, and balanced accuracy the mean share
-of a class called right; a site counts as one of m cases and m controls (`targets.counted_as`), by the shares of the
-classes that are expected there.
+of a class called right; a site counts as one of m cases and m controls (`targets.equivalent_sizes`), by the shares of
+the classes that are expected there.
 
 Motion, scan length, age and familiarity of the new people are written down and do not move the forecast; what they
 would bring: docs/results/backcast.md. Labels of the new people are never read.
@@ -41,7 +41,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import as_shares
-from brainroam.core.targets import counted_as, shared_error
+from brainroam.core.targets import equivalent_sizes, shared_error
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
 from brainroam.data.target import Target
@@ -429,10 +429,10 @@ def expected_classes(measured: Mapping[str, Any], people: np.ndarray) -> dict[st
     names = ("auc", "m", "auc_var", "class_var", "balanced_acc", "balanced_acc_var")
     auc, m, together, alone, called, called_var = (np.asarray(measured[name], dtype=float) for name in names)
     expected = {name: dict.fromkeys(("expected", *LIMITS), np.nan) for name in ("auc", "balanced_acc")}
-    here = float(counted_as(people[None])[0])
+    here = float(equivalent_sizes(people[None])[0])
     if len(auc) and here > 0 and people.sum() >= 2:
         rho = shared_error(m, np.column_stack([together, alone]), len(people))
-        counted = m / rho  # nearly `counted_as` with this share
+        counted = m / rho  # nearly `equivalent_sizes` with this share
         areas = observed_auc(auc, counted, counted, here / rho, here / rho, LEVELS)
         expected["auc"] = _with_limits("auc", mean_over_sites(auc, site_weights(m, m)), areas)
         variance = float(np.mean(called_var * m)) / here

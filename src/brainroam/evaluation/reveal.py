@@ -18,7 +18,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.participants_table import USUAL, Columns, read_participants
 from brainroam.data.readers.tables import is_table, read_table
-from brainroam.data.readers.values import folded, is_empty, numbers, one_spelling
+from brainroam.data.readers.values import fold, is_empty, numbers, one_spelling
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, foretell, model_digest
@@ -308,7 +308,7 @@ def _encode(values: pd.Series, target: Target) -> pd.Series:
 def _column_of(path: Path, column: str) -> pd.DataFrame:
     """``subject`` and the values of a column of a table."""
     table = read_table(path)
-    column = next((str(name) for name in table if folded(str(name)) == folded(column)), column)
+    column = next((str(name) for name in table if fold(str(name)) == fold(column)), column)
     if column not in table:
         raise DataError(
             f"{path} has no column {column!r}; name it with --option label_col=NAME: {listed(table.columns)}"

@@ -249,7 +249,7 @@ def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort,
 def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
     """Of a number: predictions in its units, and intervals."""
     target, label = training.target, held_out.table["label"].to_numpy(dtype=float)
-    columns = {"label": label, "score": score, "predicted": model.predicted(score)}
+    columns = {"label": label, "score": score, "predicted": model.predict_number(score)}
     ends = {level: [target.inverse(end) for end in model.interval(score, level)] for level in model.sets_.limits}
     for level in (0.8, 0.9):
         low, high = ends.get(level, (np.full(len(score), np.nan),) * 2)

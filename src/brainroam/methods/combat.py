@@ -51,7 +51,7 @@ class CombatRidge(EdgeModel):
         features = EdgeFeatures(self.kind)
         q = cohort.covariates(self.covariates)
         harmonised = combat(
-            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).standardised(q)
+            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).standardise(q)
         )
         mean = harmonised.mean(axis=0)
         return self._keep(features, ridge_weights(harmonised - mean, learned_target(cohort), self.penalty), mean)

@@ -20,7 +20,7 @@ from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
 from brainroam.core.scaffold import flipped_strengths
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
-from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest
+from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, describe_edges, largest
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
 
@@ -77,7 +77,7 @@ class Core(Method):
             "mean_gate": gates.mean(axis=0),
             "mean_size_of_contribution": np.abs(moved).mean(axis=0),
         }
-        content = described("scaffold", "d_com", cohort.atlas, edges)
+        content = describe_edges("scaffold", "d_com", cohort.atlas, edges)
         strongest = content["edges"]["edge"][:TOP_AT_SITES]
         people = largest(scaffold.edges, top, "contribution", gate=gates, contribution=moved)
         sites = {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]}

@@ -1,4 +1,4 @@
-"""Ridge on all edges: the simple readers that CORE has to beat, and that the ensemble adds up.
+"""Ridge on all edges: the simple methods that CORE has to beat, and that the ensemble adds up.
 
     score(x) = (x - b_bar)' w,      w = ridge on the training people's edges, see `brainroam.core.site_edges`
 
@@ -35,7 +35,7 @@ from brainroam.core.ridge import DualRidge, iterative_ridge
 from brainroam.core.site_edges import SiteEdges
 from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
-from brainroam.data.folds import Folds, sites_kept
+from brainroam.data.folds import Folds, training_sites
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
@@ -100,7 +100,7 @@ class EdgeRidge(Method):
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; folds that leave whole sites out are solved together, and with the fit on everybody."""
         edges = self._site_edges(cohort)
-        kept = sites_kept(cohort.table["site"].to_numpy().astype(str), folds)
+        kept = training_sites(cohort.table["site"].to_numpy().astype(str), folds)
         if kept is None:
             return super().out_of_fold(cohort, folds, seed)
         coefs = self._weights(edges, cohort, [*kept, edges.sites])
@@ -134,7 +134,7 @@ class EdgeRidge(Method):
         return zero_where_missing(cohort_edges(cohort, *self.kind) - self.centre_)
 
     def _weights(self, edges: SiteEdges, cohort: Cohort, kept: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Weights of the edges from the people of each choice of sites; what is new of them is solved together."""
+        """Weights of the edges for each choice of training sites; those not in the cache are solved together."""
         target, nuisance = self._target(cohort), nuisance_variables(cohort, self.covariates)
         place = cohort.table["site"].to_numpy().astype(str)
         people = np.column_stack([np.isin(place, sites) for sites in kept])
@@ -148,7 +148,7 @@ class EdgeRidge(Method):
     def _from_products(
         self, edges: SiteEdges, cohort: Cohort, people: np.ndarray, target: np.ndarray, nuisance: np.ndarray
     ) -> list[np.ndarray]:
-        """From products of people, which do not depend on the fold: all folds of a study share them."""
+        """Weights from products of people, which all folds of a study share."""
         gram, known_by = edges.gram(), [*edges.cache_key, nuisance]
         if not cohort.target.is_number:
             shared, unit = None, float(np.trace(gram)) / len(gram)
@@ -173,7 +173,7 @@ class EdgeRidge(Method):
         nuisance: np.ndarray,
         new: Sequence[int],
     ) -> list[np.ndarray]:
-        """Without products of people: where each fold scales the edges its own way, or there are too many people."""
+        """Weights without products of people, where folds scale the edges differently or people are too many."""
         if self.soft:
             scales = np.column_stack([np.abs(edges.contrast(kept[k])) ** self.soft for k in new])
         else:

@@ -167,8 +167,8 @@ def _of_number(scores: pd.DataFrame) -> Content:
     steps = [name for name in scores if name.startswith("n_")]
     unit, scale = (" steps", "") if steps else ("", ", on the scale that is learned")
     lines.append(
-        f"level: expect to be off by {off:.3g}{unit} at the next site{scale}; people of one site differ by "
-        f"{spread:.3g}{unit} (standard deviation)"
+        f"level: expect to be off by {numbers.amount(off)}{unit} at the next site{scale}; people of one site differ by "
+        f"{numbers.amount(spread)}{unit} (standard deviation)"
     )
     shown = sites.rename(columns={"n": "people", "low": "from", "high": "to", "level": f"level off by{unit}"})
     shown = shown.join(scores[steps].rename(columns=lambda name: f"at {name.removeprefix('n_')}"))

@@ -18,7 +18,7 @@ from brainroam.core.connectivity import cohort_edges, edge_pairs, edges_to_matri
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, listed, unknown
-from brainroam.utils.files import inactive, write_text
+from brainroam.utils.files import escape_formula, write_text
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def write_edge_table(
     path = Path(out) / "edges.tsv"
     values = cohort_edges(cohort, kind) if residuals is None else residuals.values
     names = np.array(cohort.atlas.labels, dtype=object)[edge_pairs(cohort.n_rois)]
-    columns = [inactive(f"{first}--{second}") for first, second in names]
-    subject, site = (cohort.table[name].map(inactive) for name in ("subject", "site"))
+    columns = [escape_formula(f"{first}--{second}") for first, second in names]
+    subject, site = (cohort.table[name].map(escape_formula) for name in ("subject", "site"))
     people = pd.DataFrame({"participant_id": subject, "site": site, "label": cohort.table["label"]})
     if residuals is not None:
         people["deconfounded"] = residuals.by
@@ -119,8 +119,8 @@ def write_relmats(
 def _write_people(cohort: Cohort, out: Path, labels: Sequence[str], residuals: Residuals | None) -> None:
     people = cohort.table.assign(
         participant_id=[f"sub-{label}" for label in labels],
-        source_id=cohort.table["subject"].map(inactive),
-        site=cohort.table["site"].map(inactive),
+        source_id=cohort.table["subject"].map(escape_formula),
+        site=cohort.table["site"].map(escape_formula),
     )
     columns = list(
         dict.fromkeys(["participant_id", "source_id", "site", "label", "age", "sex", *cohort.covariate_names])

@@ -84,13 +84,15 @@ SENTENCE = 40  # characters; anything shorter is a name
 class Column:
     """One column: the key of its values, its heading, and how a value is shown.
 
-    ``show`` may also take the whole row, by ``of_row``; the column is sorted by its value all the same.
+    ``show`` may also take the whole row, by ``of_row``; the column is sorted by its value all the same. ``meaning`` is
+    said where the key means something else than in reports on two classes.
     """
 
     key: str
     heading: str
     show: Callable[[Any], str] = str
     of_row: bool = False
+    meaning: str | None = None
 
 
 def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str) -> Markup:
@@ -102,7 +104,7 @@ def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str
     """
     body = [[cell(row, column) for column in columns] for row in rows.to_dict("records")]
     looks = [_look(rows[column.key], [row[i][1] for row in body]) for i, column in enumerate(columns)]
-    meanings = [MEANING.get(column.key, "") for column in columns]
+    meanings = [MEANING.get(column.key, "") if column.meaning is None else column.meaning for column in columns]
     return render("table.html", columns=columns, looks=looks, body=body, name=name, caption=caption, meanings=meanings)
 
 

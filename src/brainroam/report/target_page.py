@@ -54,10 +54,22 @@ SITES = (
     *ERRORS,
 )
 MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all
+AGAINST_REST = Column(
+    "auc",
+    "AUC",
+    number,
+    meaning="Mean over classes of how often somebody of the class has a higher score for it than somebody of another "
+    "class at the same site: 0.5 is guessing.",
+)
 PAIRS = (
     Column("classes", "Classes"),
     Column("n_sites", "Sites", fixed(0)),
-    Column("auc", "AUC", number),
+    Column(
+        "auc",
+        "AUC",
+        number,
+        meaning="How often the scores tell two people of one site apart, one of each class: 0.5 is guessing.",
+    ),
     Column("low", "95 % interval", interval("low", "high"), of_row=True),
     Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
     Column("told", "Told apart"),
@@ -202,20 +214,39 @@ def _class_content(results: Results, chosen: str, comparison: classes.ClassCompa
 
 
 def _method_columns(target: Target) -> list[Column]:
-    auc = fixed(1, 100)
-    of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
+    share, k = fixed(1, 100), len(target.classes)
+    right = f"Mean over classes of the share of their people who are called right: {100 / k:.1f} is guessing."
+    brier = (
+        "Sum over classes of the squared difference between predicted probability and what was true: 0 is perfect, "
+        f"{1 - 1 / k:.2f} is saying the same of every class."
+    )
     ends = [
         Column("low", "95 % interval", interval("low", "high"), of_row=True),
         Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
     ]
-    means = [Column("balanced_acc", "Called right, %", auc), Column("brier", "Brier", number)]
-    return [Column("method", "Method"), Column("auc", "AUC", number), *ends, *of_each, *means]
+    means = [
+        Column("balanced_acc", "Called right, %", share, meaning=right),
+        Column("brier", "Brier", number, meaning=brier),
+    ]
+    return [Column("method", "Method"), AGAINST_REST, *ends, *_of_each(target), *means]
 
 
 def _site_columns(target: Target) -> list[Column]:
     counts = [Column(f"n_{name}", name, fixed(0)) for name in target.classes]
-    of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
-    return [Column("site", "Site"), *counts, Column("auc", "AUC", number), *of_each, Column("acc", "Accuracy", number)]
+    right = Column("acc", "Accuracy", number, meaning="Share of people who are called right.")
+    return [Column("site", "Site"), *counts, AGAINST_REST, *_of_each(target), right]
+
+
+def _of_each(target: Target) -> list[Column]:
+    return [
+        Column(
+            f"auc_{name}",
+            f"AUC {name}",
+            number,
+            meaning=f"The same of {name} alone: below 0.5 where others lie on both sides of it.",
+        )
+        for name in target.classes
+    ]
 
 
 def _confusion_columns(target: Target) -> list[Column]:

@@ -38,6 +38,21 @@ def test_power_is_that_of_repeated_studies():
     assert abs(found / 2000 - known.power(k, people, difference)) < 0.03
 
 
+@pytest.mark.parametrize("n_cases", [3, 30])
+def test_sites_as_they_are_count_with_their_share_of_cases(n_cases):
+    rng, label = np.random.default_rng(2), np.repeat([1, 0], [n_cases, 60 - n_cases])
+    samples = [scores(rng, label, 1.0) for _ in range(400)]
+    frame = pd.DataFrame({"subject": np.tile(np.arange(60), 2), "method": np.repeat(["a", "b"], 60), "seed": 0})
+    rows = [
+        frame.assign(site=f"S{k}", label=np.tile(label, 2), score=np.concatenate(pair))
+        for k, pair in enumerate(samples)
+    ]
+    found = contrast(pd.concat(rows), ["a", "b"])
+    sampling = np.var([auc(label, a) - auc(label, b) for a, b in samples])
+    assert abs(found.c / found.measure.h(60) / sampling - 1) < 0.25
+    assert found.measure.groups == {3: ", 5% of them cases", 30: ", half of them cases"}[n_cases]
+
+
 def test_what_is_needed_is_just_enough():
     known = Contrast("a", "b", 12, 0.0, tau2=0.005**2, c=0.02)
     people = known.people_needed(0.03)

@@ -222,6 +222,46 @@ def test_round_one_fixes_people_settings_and_covariates(hospital, tmp_path):
     send(plain.subset(range(6, 60)))  # six have gone: the difference is of as many as a mean may be
 
 
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda all_of: [all_of, all_of.subset(range(6, 60)), all_of.subset(range(1, 60))],  # back by a way round
+        lambda all_of: [all_of, in_months(all_of).subset(range(1, 60))],  # another table of the same people
+        lambda all_of: [all_of, renamed(all_of).subset(range(1, 60))],
+        lambda all_of: [many_scans(all_of), many_scans(all_of).subset(range(6, 60))],  # six scans of one person
+    ],
+)
+def test_no_two_first_rounds_differ_by_a_few_people(hospital, tmp_path, way):
+    *told, last = way(hospital.using(["age"]))
+    for cohort in told:
+        answer(cohort, ledger=Ledger(tmp_path, "S01"))
+    with pytest.raises(SummaryError, match="1 people"):
+        answer(last, ledger=Ledger(tmp_path, "S01"))
+
+
+def test_the_same_people_with_another_table_are_told_by_the_same_columns(hospital, tmp_path):
+    answer(hospital.using(["age"]), ledger=Ledger(tmp_path, "S01"))
+    with pytest.raises(SummaryError, match="covariates"):
+        answer(in_months(hospital).using(["age", "sex"]), ledger=Ledger(tmp_path, "S01"))
+    answer(in_months(hospital).using(["age"]), ledger=Ledger(tmp_path, "S01"))
+
+
+def in_months(cohort):
+    return cohort.with_columns(cohort.table[["age"]] * 12)
+
+
+def renamed(cohort):
+    return brainroam.Cohort(cohort.series, cohort.table.assign(subject=[f"x{k}" for k in range(len(cohort))])).using(
+        ["age"]
+    )
+
+
+def many_scans(cohort):
+    who = ["one" if k < 6 else f"p{k}" for k in range(len(cohort))]
+    label = np.where(np.arange(len(cohort)) < 6, cohort.labels[0], cohort.labels)
+    return cohort.with_columns(pd.DataFrame({"person": who, "label": label}))
+
+
 def test_noise_is_the_same_for_the_same_request(hospital, tmp_path):
     from brainroam.execution.federation import Protection
 

@@ -124,6 +124,9 @@ def test_no_step_of_fewer_people_than_agreed_leaves_a_hospital(people):
     halves = with_target(own.with_columns(pd.DataFrame({"grade": grade / 2})), "grade:ordered")
     with pytest.raises(UsageError, match="number them 1, 2, 3"):
         answer(halves)
+    words = own.with_columns(pd.DataFrame({"grade": np.array(["mild", "moderate", "severe"])[np.arange(len(own)) % 3]}))
+    with pytest.raises(UsageError, match="column of their own"):
+        answer(with_target(words, "grade:ordered=mild,moderate,severe"))
 
 
 def test_steps_that_are_no_neighbours_or_not_those_of_the_counts_are_refused(people, tmp_path):
@@ -208,7 +211,7 @@ def test_few_people_are_refused_and_small_classes_left_out(people):
     code = own.targets.astype(int)
     few = own.subset(np.r_[np.flatnonzero(code != 2), np.flatnonzero(code == 2)[:4]])
     found = answer(few)
-    assert found.target["classes"] == ["HC", "MDD"] and "4 people" in found.withheld["dx SCZ"]
+    assert found.target["classes"] == ["HC", "MDD"] and "fewer than the 10" in found.withheld["dx SCZ"]
     assert found.arrays["counts"].sum() == (code != 2).sum()
     with pytest.raises(UsageError, match="noise"):
         answer(number.select([people.sites[0]]).using([]), protection=Protection(10.0))

@@ -30,7 +30,7 @@ FEW = 10  # different values, with fewer of which many people at the ends are no
 
 
 def of_a_number(cohort: Cohort) -> Iterator[Finding]:
-    """Everything that is doubtful about the target of a cohort."""
+    """All findings about a number as the target."""
     table = people_of(cohort.table, ()).dropna(subset="label")
     if table.empty:
         return
@@ -38,7 +38,7 @@ def of_a_number(cohort: Cohort) -> Iterator[Finding]:
     name, site = cohort.target.name, table["site"].astype(str)
     yield from _definition(name, values, site)
     yield from _constant(name, table["label"], site)
-    yield from _between(name, values, site)
+    yield from _compare_sites(name, values, site)
     yield from _outliers(name, values, site, table)
     yield from _ends(name, table["label"], site)
     yield from _codes(name, table)
@@ -75,7 +75,7 @@ def _constant(name: str, label: pd.Series, site: pd.Series) -> Iterator[Finding]
             yield Finding("warning", "constant-target", message, advice, str(one))
 
 
-def _between(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]:
+def _compare_sites(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]:
     within = float(np.square(values - values.groupby(site).transform("mean")).sum())
     total = float(np.square(values - values.mean()).sum())
     share = 1 - within / total if total > 0 else 0.0

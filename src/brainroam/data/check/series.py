@@ -21,14 +21,14 @@ def missing_regions(cohort: Cohort, over_limit: np.ndarray, limit: float) -> Ite
     if over_limit.any():
         people, each = _people(cohort, over_limit, counts)
         what = "columns have no value" if cohort.measure == "table" else "regions have no signal"
-        message = f"over {limit:.0%} of the {cohort.n_rois} {what} in {_of_all(cohort, people)}: {each}"
+        message = f"over {limit:.0%} of the {cohort.n_rois} {what} in {_of(cohort, people)}: {each}"
         yield Finding("warning", "over-limit", message, "left out unless max_missing_rois is raised", None, people)
     if counts.any():
         people, each = _people(cohort, counts > 0, counts)
         what, remedy = "regions are constant or not finite", "edges of these regions enter no fit"
         if cohort.measure == "table":
             what, remedy = "columns have no value", "such a cell says nothing about the person"
-        yield Finding("warning", "missing-rois", f"{what} in {_of_all(cohort, people)}: {each}", remedy, None, people)
+        yield Finding("warning", "missing-rois", f"{what} in {_of(cohort, people)}: {each}", remedy, None, people)
 
 
 def low_coverage(cohort: Cohort) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def weak_regions(cohort: Cohort, counts: np.ndarray) -> Iterator[Finding]:
     """Regions that hardly vary, as at the edge of the field of view."""
     if counts.any():
         people, each = _people(cohort, counts > 0, counts)
-        message = f"regions vary less than {WEAK:.0%} of the usual in {_of_all(cohort, people)}: {each}"
+        message = f"regions vary less than {WEAK:.0%} of the usual in {_of(cohort, people)}: {each}"
         remedy = "probably outside the field of view: look at the scans"
         yield Finding("note", "weak-rois", message, remedy, None, people)
 
@@ -59,7 +59,7 @@ def short_scans(cohort: Cohort) -> Iterator[Finding]:
     lengths = cohort.table["n_timepoints"].to_numpy()
     if (short := lengths < MIN_VOLUMES).any():
         people, each = _people(cohort, short, lengths)
-        message = f"fewer than {MIN_VOLUMES} volumes in {_of_all(cohort, people)}: {each}"
+        message = f"fewer than {MIN_VOLUMES} volumes in {_of(cohort, people)}: {each}"
         remedy = "shorter than a sliding window: choose a shorter window or leave them out"
         yield Finding("warning", "short-series", message, remedy, None, people)
 
@@ -97,7 +97,7 @@ def copies(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
         yield Finding("warning", "similar-ids", message, "make sure that they are two people", None, pair)
 
 
-def _of_all(cohort: Cohort, people: tuple[str, ...]) -> str:
+def _of(cohort: Cohort, people: tuple[str, ...]) -> str:
     return f"{len(people)} of {len(cohort)} people"
 
 

@@ -1,7 +1,7 @@
 """What a plan is about, for each kind of target: the figure of a left-out site, its weight, and the scale of its law.
 
     target          figure of a site     averaged over sites     scale of the law     P people count as h =
-    two classes     AUC                  AUC                     probit               P / 4, half of them cases
+    two classes     AUC                  AUC                     probit               P q (1 - q), a share q cases
     several (K)     macro AUC            macro AUC               probit               P (K - 1) / K^2, in equal parts
     a number        r within the site    Fisher's z              z                    P - 3
 
@@ -18,7 +18,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from brainroam.core.targets import LEAST, added_error, aucs, correlations, counted_as, macro_auc, order_gain, placements
+from brainroam.core.targets import (
+    LEAST,
+    added_error,
+    aucs,
+    correlations,
+    equivalent_sizes,
+    macro_auc,
+    order_gain,
+    placements,
+)
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.evaluation.stats import classes, metrics, numbers
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
@@ -115,7 +124,10 @@ class Measure(Protocol):
     scale: Scale
     rule: str  # of the mean over sites
     needs: str  # what a site needs to take part
-    groups: str  # how the people of a site are divided, for sentences
+
+    @property
+    def groups(self) -> str:
+        """How the people of a site are divided, for sentences."""
 
     def usable(self, label: np.ndarray) -> bool:
         """Whether a site of these people takes part."""
@@ -137,11 +149,17 @@ class Measure(Protocol):
         """The effective number h of so many people at a site."""
 
 
+@dataclass(frozen=True)
 class TwoClasses:
-    """Cases and controls: the AUC."""
+    """Cases and controls, of whom this share are cases: the AUC."""
 
+    share: float = 0.5
     scale, rule, needs, least = AUC, metrics.RULE, "two cases and two controls", LEAST_OF_A_CLASS
-    groups = ", half of them cases"
+
+    @property
+    def groups(self) -> str:
+        """In words how many are cases."""
+        return ", half of them cases" if abs(self.share - 0.5) < 0.05 else f", {self.share:.0%} of them cases"
 
     def usable(self, label: np.ndarray) -> bool:
         """Whether there are two people of each class."""
@@ -163,8 +181,8 @@ class TwoClasses:
         return Gap(areas[0] - areas[1], variance, m * n / (m + n), float(site_weights(m, n)))
 
     def h(self, people: float) -> float:
-        """Of as many cases as controls."""
-        return people / 4
+        """Of this share of cases."""
+        return people * self.share * (1 - self.share)
 
 
 @dataclass(frozen=True)
@@ -204,7 +222,7 @@ class SeveralClasses:
         return people * (self.n_classes - 1) / self.n_classes**2
 
     def _effective_count(self, label: np.ndarray) -> float:
-        return float(counted_as(np.bincount(label.astype(int), minlength=self.n_classes)[None])[0])
+        return float(equivalent_sizes(np.bincount(label.astype(int), minlength=self.n_classes)[None])[0])
 
     @staticmethod
     def _weight(m: float) -> float:

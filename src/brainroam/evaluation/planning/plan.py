@@ -264,11 +264,12 @@ def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int, meas
 def comparison_sentences(apart: Contrast, difference: float, people: float) -> list[str]:
     """What it takes to tell two methods apart by so much."""
     scale, now = apart.measure.scale, apart.n_sites
+    groups = apart.measure.groups and f"{apart.measure.groups},"
     points, chance = scale.size(difference), apart.power(now, people, difference)
     here = f"{apart.difference:+.3f} in r" if scale.name == "r" else f"{100 * apart.difference:+.1f} points"
     sentences = [
         f"{apart.method} and {apart.against} differ by {here} here. A true difference of "
-        f"{points} would be found with {now} sites of {people:.0f} people in {chance:.0%} of such studies."
+        f"{points} would be found with {now} sites of {people:.0f} people{groups} in {chance:.0%} of such studies."
     ]
     needed, sites = apart.people_needed(difference), apart.sites_needed(difference, people)
     goal = f"To find {points} in 80 % of studies"

@@ -9,7 +9,7 @@ c from DeLong's paired variances, tau^2 what differs between sites beyond that; 
 have the weights of `metrics.site_weights`. Of several classes and of a number `measure` says what stands for AUC, c, h
 and the weights. Left-out sites correlate by 1 / (k - 1),
 so they scatter by (k - 2) / (k - 1) of it, and their mean is tested by `paired.left_out_t`: with K sites of P people,
-half of them cases (h = P / 4),
+of whom as large a share q are cases as in these data (h = P q (1 - q)),
 
     se^2 = 2 (tau^2 + c / h) / K
 
@@ -102,6 +102,8 @@ def contrast(predictions: pd.DataFrame, methods: Sequence[str], target: Target =
             f"{method} and {against} were both measured at {len(gaps)} sites with {measure.needs}; "
             f"at least {MIN_SITES} are needed to say how much their difference scatters"
         )
+    if target.is_two_classes:
+        measure = TwoClasses(float(wide.index.get_level_values("label").to_numpy().mean()))
     at_sites = np.array(gaps)
     difference, variances, sizes, weights = at_sites.T
     k, mean = number_of_sites(weights), mean_over_sites(difference, weights)

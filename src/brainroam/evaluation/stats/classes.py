@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.targets import auc, class_aucs, counted_as, macro_variances, shared_error
+from brainroam.core.targets import auc, class_aucs, equivalent_sizes, macro_variances, shared_error
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed
@@ -103,16 +103,16 @@ def macro_verdict(auc: np.ndarray, counts: np.ndarray, variances: np.ndarray) ->
 
     ``variances`` (sites, 2) are ``auc_variance`` and ``class_variance`` of each site.
     """
-    m = counted_as(counts)
+    m = equivalent_sizes(counts)
     measured = (m > 0) & np.isfinite(auc)
     auc, counts, m = auc[measured], counts[measured], m[measured]
-    people = counted_as(counts, shared_error(m, variances[measured], counts.shape[1]))
+    people = equivalent_sizes(counts, shared_error(m, variances[measured], counts.shape[1]))
     return replace(judge(auc, people, people), mean=mean_over_sites(auc, site_weights(m, m)))
 
 
 def counted_people(sites: pd.DataFrame, target: Target) -> np.ndarray:
-    """`counted_as` of rows of metrics."""
-    return counted_as(_counts(sites, target))
+    """`equivalent_sizes` of rows of metrics."""
+    return equivalent_sizes(_counts(sites, target))
 
 
 def _counts(sites: pd.DataFrame, target: Target) -> np.ndarray:

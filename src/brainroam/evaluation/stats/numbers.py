@@ -175,13 +175,13 @@ better than a constant (mean error 3 against 5; clearly in 14 of 20 sites, clear
             order = f"Order cannot be told from none (r {r} within sites, {span})"
         small = self.off <= SMALL * self.spread
         level = "level travels" if small else "level does not travel"
-        size = f"{self.off:.2g} ({target.name})"
+        size = f"{amount(self.off, 2)} ({target.name})"
         level += f": expect to be off by {size}"
         sure = self.gain_low > 0 if np.isfinite(self.gain_low) else self.better > self.n_sites / 2
         better = "better than a constant" if sure else "not surely better than a constant"
         if self.mae > (1 - VISIBLE) * self.mae_constant:
             sure, better = False, "no better than a constant"
-        errors = f"mean error {self.mae:.3g} against {self.mae_constant:.3g}"
+        errors = f"mean error {amount(self.mae)} against {amount(self.mae_constant)}"
         sites = (
             f"clearly {'better ' * (not sure)}in {self.better} of {self.n_sites} sites, clearly worse in {self.worse}"
         )
@@ -195,6 +195,15 @@ def two_digits(value: float) -> str:
     ('.48', '-.05')
     """
     return "-" if np.isnan(value) else f"{value:.2f}".replace("0.", ".", 1)
+
+
+def amount(value: float, digits: int = 3, sign: bool = False) -> str:
+    """A value in the units of the target with so many significant digits, never as a power of ten.
+
+    >>> amount(0.04931), amount(4.0), amount(65012.0, 2), amount(0.57, sign=True)
+    ('0.0493', '4', '65000', '+0.57')
+    """
+    return np.format_float_positional(value, digits, unique=False, fractional=False, trim="-", sign=sign)
 
 
 def weights_of(n: np.ndarray) -> np.ndarray:

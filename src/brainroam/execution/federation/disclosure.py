@@ -64,7 +64,7 @@ def disclosable_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> t
     >>> table.isna().all().to_dict(), why["left"][:7]
     ({'age': False, 'left': True}, 'dropped')
     """
-    table = pd.DataFrame(CovariateEncoder().fit(covariates).encoded(covariates), columns=covariates.columns)
+    table = pd.DataFrame(CovariateEncoder().fit(covariates).encode(covariates), columns=covariates.columns)
     why: dict[str, str] = {}
 
     def drop(name: str, reason: str) -> None:
@@ -163,7 +163,7 @@ def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, hub
     >>> singled_out(edges, pd.DataFrame(index=range(40)), y, 1.345, 5).tolist()
     [False, True, False]
     """
-    x = _basis(np.column_stack([np.ones(len(y)), CovariateEncoder().fit(covariates).imputed(covariates)]))
+    x = _basis(np.column_stack([np.ones(len(y)), CovariateEncoder().fit(covariates).impute(covariates)]))
     residuals = own_residuals(values, covariates, huber_k)[1]
     singled = np.zeros(values.shape[1], dtype=bool)
     for block in edge_blocks(values.shape[1]):

@@ -28,7 +28,7 @@ from brainroam import __version__
 from brainroam.data.atlas import Atlas
 from brainroam.data.target import KINDS, ORDERED, TWO_CLASSES, Target
 from brainroam.errors import CONTROL, SummaryError, UsageError, listed, visible
-from brainroam.utils.files import atomic_write, expanded, read_regular
+from brainroam.utils.files import atomic_write, expand_home, read_regular
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import Share, require_settings
 
@@ -170,7 +170,7 @@ class Message:
         header = {name: value for name, value in asdict(self).items() if name not in ("arrays", "path")}
         arrays = {name: np.asarray(array, order="C") for name, array in self.arrays.items()}
         body = safetensors.save(arrays, {"header": json.dumps(header, allow_nan=False)})
-        path = expanded(path)
+        path = expand_home(path)
         with atomic_write(path) as file:
             file.write(b"%s %d %s\n" % (MAGIC, SCHEMA, hashlib.sha256(body).hexdigest().encode()) + body)
         return path
@@ -228,7 +228,7 @@ def target_in_words(target: Target) -> str:
 
 def read_message(path: str | Path, what: str) -> Message:
     """Read a file and check every byte of it; anything that is no whole file of this kind is refused by name."""
-    path = expanded(path)
+    path = expand_home(path)
     try:
         content = read_regular(path, LARGEST)
     except OSError as error:

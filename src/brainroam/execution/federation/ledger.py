@@ -5,14 +5,16 @@ else is refused with the difference shown, because two answers that differ in on
 or person by subtraction. So the same request gets the same answer, to the last bit, and of different requests for a
 round (a site joined, another withdrew) a few are answered; with noise, whose budget is that of one answer, one is.
 
-People are kept as salted hashes of label, covariates and series. Round 1 may begin anew once as many people as the
-minimum count have gone, or come, so that the difference is never of a few.
+Rows are kept as salted hashes of label, covariates and series, and people as salted hashes of their names and of their
+series. Round 1 may begin anew once as many rows as the minimum count have changed, gone or come, and of the people
+themselves none or as many: against every first round before, so that no two summaries differ by a few. Whoever stands
+under the same name, or has the same series, is the same person, however the table was written since.
 """
 
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.people import persons
 from brainroam.errors import SummaryError, listed
 from brainroam.execution.federation.disclosure import disclosable_edges
 from brainroam.execution.federation.files import Message, Settings, target_in_words
@@ -42,9 +45,9 @@ class Ledger:
     def __init__(self, folder: str | Path, site: str, block: str = "") -> None:
         self.site, named = site, f"{site}\n{block}" if block else site
         self.path = Path(folder) / f"site-{hashlib.sha256(named.encode()).hexdigest()[:16]}.ledger"
-        nothing = {"site": site, "salt": secrets.token_hex(16), "terms": {}, "people": [], **NOTHING_ASKED}
-        exists = self.path.exists()
-        self.content: dict[str, Any] = read_checksummed(self.path, SummaryError) if exists else nothing
+        begun = {"site": site, "salt": secrets.token_hex(16), "terms": {}, "people": [], "rounds": []}
+        told = read_checksummed(self.path, SummaryError) if self.path.exists() else {}
+        self.content: dict[str, Any] = begun | NOTHING_ASKED | told
 
     def of_block(self, block: str) -> "Ledger":
         """The record of one of several blocks of the same site: its people, and the edges told of it."""
@@ -70,10 +73,10 @@ class Ledger:
             "regions": cohort.atlas.name,
             "target": target_in_words(cohort.target),
         }
-        people = self._people(cohort, self.content["terms"].get("covariates", covariates))
-        gone, new = (sum((Counter(a) - Counter(b)).values()) for a, b in self._both(people))
+        people = self._rows(cohort, self.content["terms"].get("covariates", covariates))
+        gone, new = _differences(self.content["people"], people)
         if request is None and not (self.content["people"] and not gone and not new):
-            self._begin(terms, self._people(cohort, covariates), gone, new, min_count)
+            self._begin(terms, cohort, min_count)
             gone = new = 0
         if not self.content["people"]:
             raise SummaryError(
@@ -111,17 +114,31 @@ class Ledger:
         """The edges of which products were told before."""
         return np.array(self.content["edges"], dtype=int)
 
-    def _begin(self, terms: Mapping[str, Any], people: list[str], gone: int, new: int, min_count: int) -> None:
-        if self.content["people"] and (0 < gone < min_count or 0 < new < min_count):
-            raise SummaryError(
-                f"{gone} people of {self.site} have gone or changed since its first summary, and {new} are new: the "
-                f"difference of two summaries would tell who they are. Nothing was written. Let the coordinator take "
-                f"the whole site out (pool --without {self.site}); it can begin anew once {min_count} people differ"
-            )
-        self.content |= {"terms": dict(terms), "people": people, **NOTHING_ASKED}
+    def _begin(self, terms: Mapping[str, Any], cohort: Cohort, min_count: int) -> None:
+        """A first round, unless it differs by a few people, or by its terms alone, from one that was told before."""
+        people = self._persons(cohort)
+        for before in self.content["rounds"]:
+            rows = _differences(before["people"], self._rows(cohort, before["terms"]["covariates"]))
+            of_people = _unknown(before["persons"], people), _unknown(people, before["persons"])
+            few = [pair for pair in (of_people, rows) if any(0 < n < min_count for n in pair)]
+            if few:
+                gone, new = few[0]
+                raise SummaryError(
+                    f"{gone} people of {self.site} have gone or changed since a first summary of it, and {new} are "
+                    "new: the difference of two summaries would tell who they are. Nothing was written. Let the "
+                    f"coordinator take the whole site out (pool --without {self.site}); it can begin anew once "
+                    f"{min_count} people differ"
+                )
+            if not any(of_people):
+                self._require_terms(terms, None, before["terms"])
+        told = {"terms": dict(terms), "people": self._rows(cohort, terms["covariates"])}
+        rounds = [*self.content["rounds"], {**told, "persons": people}]
+        self.content |= {**told, "rounds": rounds, **NOTHING_ASKED}
 
-    def _require_terms(self, terms: Mapping[str, Any], request: Message | None) -> None:
-        agreed = self.content["terms"]
+    def _require_terms(
+        self, terms: Mapping[str, Any], request: Message | None, before: Mapping[str, Any] | None = None
+    ) -> None:
+        agreed = self.content["terms"] if before is None else before
         other = [
             f"{name} {agreed.get(name)!r}, now {terms[name]!r}" for name in terms if terms[name] != agreed.get(name)
         ]
@@ -146,13 +163,34 @@ class Ledger:
             if len(strange):
                 raise SummaryError(f"{request.path} reads {len(strange)} edges that round 2 did not ask for")
 
-    def _both(self, people: list[str]) -> list[tuple[list[str], list[str]]]:
-        return [(self.content["people"], people), (people, self.content["people"])]
-
-    def _people(self, cohort: Cohort, covariates: Sequence[str]) -> list[str]:
+    def _rows(self, cohort: Cohort, covariates: Sequence[str]) -> list[str]:
+        """A hash of label, covariates and series of each scan."""
         rows = cohort.table.reindex(columns=["label", *covariates]).astype(str).to_numpy().tolist()
         identities = zip(rows, cohort.series_digests, strict=True)
         return sorted(content_hash([self.content["salt"], row, digest]) for row, digest in identities)
+
+    def _persons(self, cohort: Cohort) -> dict[str, list[str]]:
+        """A hash of everybody's name, and hashes of their series."""
+        found: dict[str, list[str]] = {}
+        names, series = self._hashes(persons(cohort.table)), self._hashes(cohort.series_digests)
+        for name, one in zip(names, series, strict=True):
+            found.setdefault(name, []).append(one)
+        return found
+
+    def _hashes(self, values: Iterable[Any]) -> list[str]:
+        return [content_hash([self.content["salt"], str(value)]) for value in values]
+
+
+def _differences(before: Sequence[str], now: Sequence[str]) -> tuple[int, int]:
+    """How many rows have gone, and how many are new."""
+    one, other = Counter(before), Counter(now)
+    return (one - other).total(), (other - one).total()
+
+
+def _unknown(people: Mapping[str, list[str]], others: Mapping[str, list[str]]) -> int:
+    """How many people are not among others, neither by name nor by series."""
+    series = {one for some in others.values() for one in some}
+    return sum(name not in others and series.isdisjoint(own) for name, own in people.items())
 
 
 def _identity(request: Message | None) -> str:

@@ -33,8 +33,9 @@ from brainroam.execution.federation.disclosure import (
     singled_out,
 )
 
-FEW_OF_CLASS = "left out: {n} people, fewer than the {least} below which a summary tells too much about each of them"
-FEW_ALIKE = "left out: {n}, fewer than {least} of a class who have the same blocks, or nobody of them differs"
+FEW_OF_CLASS = "left out: fewer than the {least} people below which a summary tells too much about each of them"
+FEW_ALIKE = "left out: {who}, fewer than {least} of a class who have the same blocks, or nobody of them differs"
+OTHERS = "people with other blocks than the rest"
 NOT_OF_ALL = "dropped: those who lack a block could be told by it"
 
 
@@ -91,7 +92,7 @@ def without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str,
     counts = {name: len(set(person[code == k])) for k, name in enumerate(target.classes)}
     few = {name: n for name, n in counts.items() if n < least}
     included = ~np.isin(code, [target.classes.index(name) for name in few])
-    why = {f"{target.name} {name}": FEW_OF_CLASS.format(n=n, least=least) for name, n in few.items() if n}
+    why = {f"{target.name} {name}": FEW_OF_CLASS.format(least=least) for name, n in few.items() if n}
     if len(few) > len(target.classes) - 2:
         raise SummaryError(
             f"site {cohort.sites[0]}: fewer than two classes of {target.name} have the {least} people below which a "
@@ -196,10 +197,11 @@ def disclosable_people(cohort: Cohort, least: int, k: int) -> Disclosable:
             table.iloc[here] = drawn
         included[here] = True
     if not included.any():
-        raise DataError(f"site {cohort.sites[0]}: {FEW_ALIKE.format(n='everybody', least=least)}: nothing was written")
+        raise DataError(
+            f"site {cohort.sites[0]}: {FEW_ALIKE.format(who='everybody', least=least)}: nothing was written"
+        )
     drawn_in = cohort if alone else cohort.with_columns(table)
-    gone = persons(cohort.table)[~included].nunique()
-    left_out = {"people": FEW_ALIKE.format(n=f"{gone} with other blocks than the rest", least=least)} if gone else {}
+    left_out = {} if included.all() else {"people": FEW_ALIKE.format(who=OTHERS, least=least)}
     return Disclosable(drawn_in.subset(included), untold, left_out)
 
 
@@ -240,7 +242,7 @@ def _draw_in_group(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str
     encoder = CovariateEncoder().fit(table)
     if encoder.levels_:  # refused later, in words
         return group.table[["label", *names]], {}
-    means = pd.DataFrame(encoder.encoded(table), columns=names).groupby(person).mean()
+    means = pd.DataFrame(encoder.encode(table), columns=names).groupby(person).mean()
     disclosable, why = disclosable_covariates(means, y, k)
     disclosable = disclosable.where(disclosable.notna(), means)  # what is dropped is so in all blocks
     rows = disclosable.iloc[person].reset_index(drop=True)

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.targets import counted_as
+from brainroam.core.targets import equivalent_sizes
 from brainroam.data.target import MOST_CLASSES, ORDERED, TWO_CLASSES, Target, is_control
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
@@ -466,7 +466,7 @@ def _inner_sites(scores: pd.DataFrame, target: Target) -> list[dict[str, Any]]:
         if not target.transform:  # the scale that is learned is that of the units
             table = table.assign(off=scores["level"], off_sd=scores["error_sd"])
     elif target.is_classes:
-        m = counted_as(scores[[f"n_{name}" for name in target.classes]].to_numpy())
+        m = equivalent_sizes(scores[[f"n_{name}" for name in target.classes]].to_numpy())
         variances = {"auc_var": scores["auc_variance"], "class_var": scores["class_variance"]}
         table = scores[["site", "n", "auc"]].assign(m=m, **variances)
     else:

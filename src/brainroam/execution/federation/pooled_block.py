@@ -169,7 +169,7 @@ def summary_of(message: Message, target: Target) -> SiteSummary:
     summary = SiteSummary.from_arrays(message.arrays)
     if summary.target is not None:
         summary = replace(summary, target=summary.target - np.array([first_step(target), 0.0]))
-    return summary.among(message.predicts.classes, target.classes) if target.is_classes else summary
+    return summary.for_classes(message.predicts.classes, target.classes) if target.is_classes else summary
 
 
 def first_step(target: Target) -> float:
@@ -180,4 +180,4 @@ def first_step(target: Target) -> float:
 def products_of(message: Message, target: Target) -> SiteProducts:
     """The second summary, of several classes among all that there are."""
     products = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
-    return products.among(message.predicts.classes, target.classes) if target.is_classes else products
+    return products.for_classes(message.predicts.classes, target.classes) if target.is_classes else products

@@ -8,7 +8,7 @@ from brainroam.data.target import CLASSES, NUMBER, ORDERED
 from brainroam.errors import listed, visible
 from brainroam.execution.federation.disclosure import AT_EDGE
 from brainroam.execution.federation.files import ABSORBED, MAGIC, READING, REQUEST, SUMMARY, Message, read_message
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 
 MEANING = {
     "counts": "how many controls and cases",
@@ -69,12 +69,12 @@ STILL = (
 
 def describe_file(path: str | Path) -> list[str]:
     """Lines about a summary or a request."""
-    kind = REQUEST if _is_request(expanded(path)) else SUMMARY
+    kind = REQUEST if _is_request(expand_home(path)) else SUMMARY
     message = read_message(path, kind)
     whose = f"of site {visible(message.site)}" if kind == SUMMARY else f"to {len(message.sites)} sites"
     settings = ", ".join(f"{name}={value}" for name, value in vars(message.settings).items())
     lines = [
-        f"{kind} {whose}, round {message.round}, {expanded(path).stat().st_size:,} bytes, whole (checksum matches)",
+        f"{kind} {whose}, round {message.round}, {expand_home(path).stat().st_size:,} bytes, whole (checksum matches)",
         f"{'; '.join(_measurement(part, name) for name, part in message.parts.items())}; "
         f"{settings}; covariates {', '.join(map(visible, message.covariates)) or 'none'}; "
         f"brainroam {visible(message.version)}",

@@ -164,7 +164,7 @@ class _Block:
             rng = rng or ledger.noise(request)
         self.rng = np.random.default_rng() if rng is None else rng
         covariates = numeric_covariates(cohort, self.names, terms.site)
-        raw = CovariateEncoder().fit(covariates).encoded(covariates)
+        raw = CovariateEncoder().fit(covariates).encode(covariates)
         covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
         covariates[list(untold or ())] = np.nan
         disclosable, withheld = disclosable_covariates(covariates, y, k)
@@ -339,11 +339,15 @@ def _score_summary(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> 
 
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
     """Refuse steps that sites may number differently, and a request that predicts something else."""
-    odd = [step for step in own.classes if own.kind == ORDERED and not float(step).is_integer()]
+    numbers = pd.to_numeric(pd.Series(own.classes, dtype=object), errors="coerce")
+    odd = [
+        step for step, n in zip(own.classes, numbers, strict=True) if own.kind == ORDERED and not float(n).is_integer()
+    ]
     if odd:
         raise UsageError(
             f"steps of an order are pooled where they are whole numbers, since a site may lack some; {own.name} has "
-            f"{listed(odd)}: number them 1, 2, 3, or say --target {own.name}:number"
+            f"{listed(odd)}: number them 1, 2, 3 in a column of their own, or of numbers say "
+            f"--target {own.name}:number"
         )
     strange = set(own.classes) - set(asked.classes) if own.is_classes else set()
     if request is not None and (target_in_words(own) != target_in_words(asked) or strange):

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, counted
 from brainroam.evaluation.next_site import CONTROLS, adaptation_summary, adapted, kept_next_site
+from brainroam.evaluation.stats.numbers import amount
 from brainroam.methods.site_shift import STRICT, UNLABELLED
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline
@@ -99,9 +100,9 @@ class AdaptationDisplay(NotebookDisplay):
             for row in rows.itertuples()
         ]
         ax.set_yticks(at, names, fontsize=8.5)
-        form = ".3g" if of_number else ".1f"
+        shown = amount if of_number else fixed(1)
         for y, before, after in zip(at, strict, found, strict=True):
-            text = f"{before:{form}} \N{RIGHTWARDS ARROW} {after:{form}}"
+            text = f"{shown(before)} \N{RIGHTWARDS ARROW} {shown(after)}"
             ax.text(1.015, float(y), text, transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(at.min() - 0.6, 0.6)
@@ -168,7 +169,7 @@ def _sentence_on_number(rows: pd.DataFrame, target: Target) -> str:
     """What people of known value bring: the errors of the others, and whether that is beyond chance."""
     mended = rows[rows["adaptation"] != STRICT]
     parts = [
-        f"from {row.strict_mae:.3g} to {row.mae:.3g} with {taken(row.adaptation, target)} "
+        f"from {amount(row.strict_mae)} to {amount(row.mae)} with {taken(row.adaptation, target)} "
         f"({counted(row.n_sites, 'site', 'sites')})"
         for row in mended.itertuples()
     ]
