@@ -220,8 +220,8 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path, require_all: b
         absent = [code for code in [*asked["case"], *asked["control"]] if fold(code) not in by_word]
         without = f", and not {listed(absent)}" if absent else ""
         raise UsageError(
-            f"column {values.name!r} of {path} holds {listed(present, limit=10)}{without}; say which is the condition and "
-            f"which the controls with case and control (--option case=..., --option control=...){several}"
+            f"column {values.name!r} of {path} holds {listed(present, limit=10)}{without}; say which is the condition "
+            f"and which the controls with case and control (--option case=..., --option control=...){several}"
         )
     return {**dict.fromkeys(control, 0), **dict.fromkeys(case, 1)}
 
