@@ -109,6 +109,7 @@ def test_what_is_missing_does_not_stand_in_the_way(hostile_report, hostile_runs)
     assert f"brainroam audit DATA --out {hostile_runs}/audit.json" in added
     assert "brainroam cv DATA --methods site-only" in added
     assert "neither checked nor audited" in text_of(page, "verdict")
+    assert "series were not checked" in text_of(page, "answers")
 
 
 def test_every_column_that_needs_it_is_explained(full_report):

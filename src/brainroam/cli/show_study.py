@@ -178,7 +178,7 @@ def _number_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
         spans = [f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))]
         numbers = [amount(row.off), two_digits(row.scale), amount(row.mae), amount(row.mae_constant)]
         table.add_row(Text(visible(row.method)), two_digits(row.r), *spans, *numbers, two_digits(row.r2))
-    table.caption_justify = "right"
+    table.caption_justify = "left"
     table.caption = (
         f"r: correlation within {unit}s{' of the logarithm' if target.transform else ''}; level, error (mean "
         f"absolute) and that of a constant in units of {target.name}; scale: slope of truth on prediction; R2 "
@@ -196,7 +196,7 @@ def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
         of_each = [_points(row[f"auc_{name}"]) for name in target.classes]
         right = _points(row["balanced_acc"]), "-" if math.isnan(row["brier"]) else f"{row['brier']:.3f}"
         table.add_row(Text(visible(row["method"])), _points(row["auc"]), *spans, *of_each, *right)
-    table.caption_justify = "right"
+    table.caption_justify = "left"
     table.caption = (
         f"AUC within {unit}s: mean over classes, and of each class against the rest, in which {unit}s weigh by the "
         f"people of that class; BAC: mean share of a class called right, "
@@ -306,7 +306,7 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
             worst,
             *accuracies,
         )
-    table.caption_justify = "right"
+    table.caption_justify = "left"
     rule = RULE.replace("site", unit)
     table.caption = (
         f"AUC, ACC (accuracy), BAC (balanced accuracy): {rule}; intervals 95 %; pairs: AUC where each pair of a case "

@@ -72,6 +72,8 @@ def test_a_study_of_a_number_has_a_page_of_its_own(results, tmp_path):
     page = brainroam.write_report(results, tmp_path / "report.html", figures=tmp_path).read_text()
     assert "Order travels" in page and "AUC" not in page.split("<main")[1].split("</main")[0]
     assert (tmp_path / "predicted.png").is_file()
+    methods = page.split('data-name="methods"')[1].split("</table>")[0]
+    assert all(f">{name}</th>" in methods for name in results.scores["method"].unique())
 
 
 def test_too_few_sites_give_no_interval():
