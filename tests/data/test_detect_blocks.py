@@ -8,6 +8,7 @@ import pytest
 from scipy.io import savemat
 
 from brainroam.cli.init import study_text
+from brainroam.data.check import check_cohort
 from brainroam.data.detect import look
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.measures import measures_of
@@ -394,3 +395,27 @@ def test_variables_of_matlab_in_hdf5_are_read_with_their_axes_turned_back(tmp_pa
     with open(tmp_path / "p1.mat", "r+b") as raw:
         raw.write(b"MATLAB 7.3 MAT-file")
     assert np.array_equal(read_series(tmp_path / "p1.mat").values, x)
+
+
+def test_who_has_a_row_of_a_table_and_no_series_is_kept_in_the_order_of_the_people(tmp_path):
+    people = pd.DataFrame({"participant_id": [f"p{k:02d}" for k in range(24)], "site": ["A", "B", "C"] * 8})
+    people["diagnosis"], people["age"] = ["HC", "MDD"] * 12, range(20, 44)
+    people.to_csv(tmp_path / "participants.csv", index=False)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(2.5, 0.2, (24, 12)), columns=[f"lh_r{k}_thickness" for k in range(12)])
+    table.insert(0, "lh.aparc.thickness", people["participant_id"])
+    table.drop(index=[5, 9]).to_csv(tmp_path / "aparc.csv", index=False)
+    for k in range(24):
+        if k not in (2, 9):
+            np.save(tmp_path / f"p{k:02d}.npy", rng.normal(size=(60, 6)))
+    guess = look(tmp_path)
+    (tmp_path / "study.yaml").write_text(study_text(guess, tmp_path, ["ensemble"], ["age"]))
+    cohort = load_cohort(tmp_path / "study.yaml")
+    assert cohort.table["subject"].tolist() == [f"p{k:02d}" for k in range(24) if k != 9]
+    assert [cohort.table["subject"][~cohort.has_block(name)].tolist() for name in ("rest", "anatomy")] == [
+        ["p02"],
+        ["p05"],
+    ]
+    assert np.isnan(cohort.table["n_timepoints"][2]) and cohort.table["n_timepoints"].min() == 60
+    assert cohort.excluded["subject"].tolist() == ["p09"] and "every block" in cohort.excluded["reason"][0]
+    assert not {"missing-rois", "low-coverage", "short-series"} & {f.code for f in check_cohort(cohort).findings}

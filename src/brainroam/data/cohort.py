@@ -91,6 +91,9 @@ class Cohort(People):
         block = Block(measure, matching_atlas(atlas, arrays[0].shape[1], measure), Features(arrays))
         self._blocks = {measure: block}  # the own one first, then others of the same people
         self._table["n_timepoints"] = block.volumes(np.arange(len(arrays)))
+        nothing = np.array([np.isnan(x[:1]).all() and np.isnan(x).all() for x in arrays])
+        if nothing.any():  # who is measured by another block alone
+            self._table["n_timepoints"] = self._table["n_timepoints"].mask(nothing)
         self._excluded = _exclusions([] if excluded is None else excluded[["subject", "reason"]].to_numpy().tolist())
         self._truth, self._covariates, self._prepared = truth, tuple(covariates), (*prepared, *steps)
         self._target = target

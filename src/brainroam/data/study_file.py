@@ -182,6 +182,7 @@ class Study(BaseModel):
             workers=workers,
             target=None if self.target is None else TargetRequest.of(self.target).column,
             covariates=self.covariates or (),
+            keep_unmeasured=bool(self.blocks),
             **{"require_label": require_label, **self.options},
         )
 

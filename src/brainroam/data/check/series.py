@@ -18,11 +18,15 @@ MAX_LACKING = 0.1  # share of a site's people who may lack signal in a region
 def missing_regions(cohort: Cohort, over_limit: np.ndarray, limit: float) -> Iterator[Finding]:
     """People with regions that are constant or not finite, and those whom every other command leaves out."""
     counts = cohort.missing_rois.sum(axis=1)
+    if cohort.blocks:  # who lacks a whole block is told of there, and counts as lacking it beyond the limit
+        counts[counts == cohort.n_rois] = 0
+        over_limit = over_limit & (counts > 0)
     if over_limit.any():
         people, each = _people(cohort, over_limit, counts)
         what = "columns have no value" if cohort.measure == "table" else "regions have no signal"
         message = f"over {limit:.0%} of the {cohort.n_rois} {what} in {_of(cohort, people)}: {each}"
-        yield Finding("warning", "over-limit", message, "left out unless max_missing_rois is raised", None, people)
+        taken = "predicted from the other blocks" if cohort.blocks else "left out"
+        yield Finding("warning", "over-limit", message, f"{taken} unless max_missing_rois is raised", None, people)
     if counts.any():
         people, each = _people(cohort, counts > 0, counts)
         what, remedy = "regions are constant or not finite", "edges of these regions enter no fit"
@@ -37,6 +41,9 @@ def low_coverage(cohort: Cohort) -> Iterator[Finding]:
     noun, what = ("column", "have no value") if cohort.measure == "table" else ("region", "lack signal")
     for site, rows in cohort.table.groupby("site").indices.items():
         lacking = cohort.missing_rois[rows]
+        lacking = lacking[~lacking.all(axis=1)] if cohort.blocks else lacking
+        if not len(lacking):
+            continue
         share = lacking.mean(axis=0)
         if (rare := (share > MAX_LACKING) & (lacking.sum(axis=0) > 1)).any():
             each = listed(f"{name} ({part:.0%})" for name, part in zip(names[rare], share[rare], strict=True))

@@ -65,6 +65,7 @@ def read_cohort(
     workers: Workers | None = None,
     target: str | None = None,
     covariates: Iterable[str] = (),
+    keep_unmeasured: bool = False,
     **options: Any,
 ) -> Cohort:
     """Read people from a path of any layout, as they are; `brainroam.load_cohort` prepares them and tells the rest."""
@@ -85,6 +86,7 @@ def read_cohort(
         workers=workers,
         target=target,
         covariates=tuple(map(str, covariates)),
+        keep_unmeasured=keep_unmeasured,
     )
     if preset is not None:
         published = _preset(preset, name)

@@ -21,7 +21,7 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognise_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import resembles_matrix
+from brainroam.data.measurements import nothing_measured, resembles_matrix
 from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import fold, is_empty, numbers
@@ -86,7 +86,8 @@ class Request:
     not are only warned about. ``atlas`` and ``require_label`` are those of `brainroam.load_cohort`. With a ``spool``
     series are kept on disk as they are read. ``workers`` read files side by side. ``target`` is the column that is
     predicted instead of the diagnosis; nobody is then left out for want of one. ``covariates`` are columns that the
-    study names.
+    study names. With ``keep_unmeasured`` people without a file stay, with nothing measured: other blocks may tell of
+    them.
     """
 
     atlas: str | Path | Atlas | None = None
@@ -97,6 +98,7 @@ class Request:
     workers: Workers | None = None
     target: str | None = None
     covariates: tuple[str, ...] = ()
+    keep_unmeasured: bool = False
 
     def asked_columns(self, raw: pd.DataFrame) -> dict[str, pd.Series]:
         """What a layout with columns of its own keeps besides them, of those that its table has.
@@ -153,6 +155,7 @@ class Participants:
         table, twice = one_row_each(table)
         self.table = table[_is_at_chosen_site(table, request)].reset_index(drop=True)
         self.excluded: list[tuple[str, str]] = twice
+        self._unmeasured, self._order = self.table[:0], list[str]()
         self.exclude(is_empty(self.table["site"]), f"no site in {source}")
 
     def exclude(self, mask: Sequence[bool] | pd.Series, reason: str | pd.Series) -> None:
@@ -165,7 +168,11 @@ class Participants:
 
     def require_files(self, files: Mapping[str, Path], sought: str) -> None:
         """Leave out rows without a file and record files without a row. ``sought`` says what was looked for."""
-        self.exclude(~self.table["subject"].isin(files), f"no series found ({sought})")
+        absent = ~self.table["subject"].isin(files)
+        if self.request.keep_unmeasured:
+            self._unmeasured, self._order = self.table[absent], self.table["subject"].tolist()
+        self.exclude(absent & (not self.request.keep_unmeasured), f"no series found ({sought})")
+        self.table = self.table[self.table["subject"].isin(files)].reset_index(drop=True)
         self.excluded += [
             (subject, "no row in the table of people") for subject in sorted(files) if subject not in self.known
         ]
@@ -186,6 +193,7 @@ class Participants:
         """
         if self.request.require_label and self.request.target is None:
             self.exclude(self.table["label"].isna(), self.table["unlabelled"])
+            self._unmeasured = self._unmeasured[self._unmeasured["label"].notna()]
         one_by_one = self.request.spool is not None or not from_files
         series = self._read(read, None if one_by_one else self.request.workers)
         for note, n in Counter(note for person in series for note in person.notes).items():
@@ -211,6 +219,12 @@ class Participants:
         values = [person.values for person in series]
         square = all(x.shape[0] == x.shape[1] for x in values)  # a few may not be symmetric, which the check tells
         measure = "matrices" if square and 2 * sum(map(resembles_matrix, values)) > len(values) else "series"
+        if len(self._unmeasured):
+            values += [nothing_measured(measure, values[0].shape[1])] * len(self._unmeasured)
+            table = pd.concat([table, self._unmeasured.drop(columns="unlabelled")], ignore_index=True)
+            place = table["subject"].map({subject: k for k, subject in enumerate(self._order)})
+            rows = place.argsort(kind="stable").to_numpy()
+            values, table = [values[k] for k in rows], table.iloc[rows].reset_index(drop=True)
         return Cohort(values, table, atlas, excluded, measure=measure)
 
     def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:
