@@ -42,7 +42,13 @@ METHODS = (
     Column("method", "Method"),
     Column("r", "r", number),
     Column("low", "95 % interval", interval("low", "high"), of_row=True),
-    Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
+    Column(
+        "next_low",
+        "Next site",
+        interval("next_low", "next_high"),
+        of_row=True,
+        meaning="95 % prediction interval: where the correlation within a next site like these is to be expected.",
+    ),
     Column("off", "Level off by", number),
     *ERRORS,
 )
