@@ -53,7 +53,7 @@ def test_a_model_is_replaced_in_one_step(tmp_path, monkeypatch):
 
 
 def test_a_model_is_replaced_where_the_system_cannot_exchange(tmp_path, monkeypatch):
-    monkeypatch.setattr("brainroam.utils.model_files.exchanged", lambda *_: False)
+    monkeypatch.setattr("brainroam.utils.model_files.exchange", lambda *_: False)
     for kind in ("old", "new"):
         save_model(tmp_path / "model", {"kind": kind}, {"x": np.zeros(2)})
     assert load_model(tmp_path / "model")[0]["kind"] == "new"

@@ -5,7 +5,7 @@ One site is held out. Then, everything else being equal, and each time in a fres
 ``reproducible``    learned and scored a second time in the same process: not a byte may change
 ``single-subject``  some people scored alone: each must score as in company
 ``names``           everybody under another id, every site under another name: no score may change
-``test-labels``     their labels turned round: no score may change
+``test-labels``     their labels flipped: no score may change
 ``corruption``      half of them get other series, another site and label, and other values in every column: the other
                     half's scores may not change, nor, where a method shows its state, a single byte of what was
                     learned, threshold included
@@ -15,14 +15,14 @@ One site is held out. Then, everything else being equal, and each time in a fres
                     noise covers the label
 ``lengths``         half of them were scanned for shorter or longer than anybody: the other half's scores may not change
 ``regions``         half of them lack regions that everybody had: the other half's scores may not change
-``training-labels`` the labels of everybody trained on turned round, at several held-out sites: a score turns round
+``training-labels`` the labels of everybody trained on flipped, at several held-out sites: a score turns round
                     with them. What stays, the mean of both scores, may not follow the true labels: it would come from a
                     table, a variable, or weights made with these people. Of several classes, two that people of the
                     site have change places, controls never, and the difference of their scores is what turns round
 ``memory``          scored after another site was held out and scored in the same process: no score may change. A method
                     that keeps something of a person from a fold that trained on them (``lru_cache``, ``joblib.Memory``
                     without the fold in its key, a dictionary, a file) has seen everybody's label by the second fold
-``inner-folds``     the labels of training people whom an inner fold holds out turned round: their scores may not
+``inner-folds``     the labels of training people whom an inner fold holds out flipped: their scores may not
                     change; asked of methods that have an ``out_of_fold`` of their own, which is handed those labels
 
 From ``test-labels`` on everybody has a new id in each run, so nothing kept by id is of use.
@@ -170,7 +170,7 @@ class _Leaks:
         turned = self._run_once(partial(with_flipped_labels, people=self.test[len(self.test) > 3 :]), self.test)
         moved = gap(turned.scores[0], base.scores[0])
         same = moved == 0 and turned.state == base.state
-        text = f"turned round the labels of the {self.people}, but for one, so that the share of cases changes too: "
+        text = f"flipped the labels of the {self.people}, except one, so that the share of cases changes, too: "
         text += (
             "nothing changed"
             if same
@@ -190,7 +190,7 @@ class _Leaks:
         alike = likeness(*(np.concatenate([x - x.mean() for x in each]) for each in (stays, labels)))
         limit = max(_chance_likeness(n - len(remains) + 1), FIXED_RULE)
         swapped = listed(" and ".join(self.cohort.target.classes[code] for code in pair) for pair in set(pairs) - {()})
-        done = f"{swapped} changed places" if swapped else "turned round the labels of everybody"
+        done = f"{swapped} changed places" if swapped else "flipped the labels of everybody"
         sites = counted(len(remains), "site", "sites")
         text = f"{done} in training, {sites} held out one by one: what stays of the scores of {n} people "
         if alike <= limit:
@@ -201,7 +201,7 @@ class _Leaks:
         return Check("training-labels", self.method, alike <= limit, alike, limit, text)
 
     def _what_stays(self, fold: Fold) -> Remainder | None:
-        """What stays of a site's scores when the training labels are turned round.
+        """What stays of a site's scores when the training labels are flipped.
 
         None of a site without two classes that can change places. Ranks are equal where nothing stays but rounding.
         """
@@ -236,12 +236,12 @@ class _Leaks:
             moved = max(moved, gap(outcome.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
             changed |= _changed_arrays(outcome, base)
             spoilt[k::2] = outcome.scores[0][k::2]
-        text = f"spoilt one half of the {self.people}, then the other: "
+        text = f"replaced the data and labels of one half of the {self.people}, then of the other: "
         if moved <= ROUNDING and not changed:
-            text += "the scores of the half left alone did not change"
+            text += "the scores of the unchanged half stayed the same"
             text += f", nor one byte of the {len(base.state)} arrays learned" if base.state else ""
         else:
-            text += f"in the half left alone {_share(moved)}"
+            text += f"in the unchanged half {_share(moved)}"
             text += f", and what was learned changed ({', '.join(sorted(changed))})" if changed else ""
             text += "; something is learned from the people to be predicted, such as a scaler fitted on everybody"
         yield Check("corruption", self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
@@ -249,11 +249,12 @@ class _Leaks:
 
     def _spoilt(self, before: np.ndarray, after: np.ndarray) -> Check:
         alike, limit = likeness(before, after), _chance_likeness(len(before))
-        text = f"compared the scores of the {self.people} before and after they were spoilt: correlation {alike:.2f}; "
+        text = f"compared the scores of the {self.people} before and after their data were replaced: correlation "
+        text += f"{alike:.2f}; "
         if alike <= limit:
             text += "a score comes from the person's own data"
         else:
-            text += "who has become somebody else scores as before, so the score comes from elsewhere, such as a file"
+            text += "other data give the same scores, so these come from elsewhere, such as a file"
         return Check("spoilt", self.method, alike <= limit, alike, limit, text)
 
     def _check_nudge(self, base: Outcome) -> Check:
@@ -318,7 +319,7 @@ class _Leaks:
         if honest is None or turned is None:
             return
         moved = gap(turned, honest)
-        text = f"turned round the labels of the people of {site[0]}, whom an inner fold holds out: "
+        text = f"flipped the labels of the people of {site[0]}, whom an inner fold holds out: "
         text += "no score changed" if moved <= ROUNDING else f"{_share(moved)}; out_of_fold reads labels it must not"
         yield Check("inner-folds", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 

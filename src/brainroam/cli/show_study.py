@@ -367,7 +367,7 @@ def _points(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:+.2f}"
+    return "-" if math.isnan(value) else f"{value:+z.2f}"
 
 
 def _span(low: float, high: float) -> str:

@@ -382,20 +382,20 @@ def shrunken_slopes(own: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, 
     >>> shrunken_slopes(own, np.full((2, 1), 100.0))[0].tolist()
     [[2.0], [2.0]]
     """
-    estimated = known = np.isfinite(own) & np.isfinite(variance)
-    if (variance[known] < EXACT).any():
+    estimated = usable = np.isfinite(own) & np.isfinite(variance)
+    if (variance[usable] < EXACT).any():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of columns that no site knows
-            usual = np.nanmedian(np.where(known, variance, np.nan), axis=0)
-        known = estimated & ((variance >= EXACT * usual) | (usual == 0))
-    g, v = np.where(known, own, 0), np.where(known, np.maximum(variance, 1e-300), 1)
+            usual = np.nanmedian(np.where(usable, variance, np.nan), axis=0)
+        usable = estimated & ((variance >= EXACT * usual) | (usual == 0))
+    g, v = np.where(usable, own, 0), np.where(usable, np.maximum(variance, 1e-300), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        w = known / v
+        w = usable / v
         total = w.sum(axis=0)
         mean = (w * g).sum(axis=0) / total
-        excess = (w * (g - mean) ** 2).sum(axis=0) - (known.sum(axis=0) - 1)
+        excess = (w * (g - mean) ** 2).sum(axis=0) - (usable.sum(axis=0) - 1)
         between = np.nan_to_num(np.maximum(excess / (total - (w**2).sum(axis=0) / total), 0), posinf=0)
-        w = known / (v + between)
+        w = usable / (v + between)
         common = np.nan_to_num((w * g).sum(axis=0) / w.sum(axis=0))
-    shrunken = np.where(known, common + (g - common) * between / (between + v), common)
+    shrunken = np.where(usable, common + (g - common) * between / (between + v), common)
     return np.where(estimated, shrunken, np.nan), common

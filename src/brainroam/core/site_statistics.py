@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -46,13 +46,20 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.features import ArrayColumns, Columns, Features, column_blocks
 from brainroam.data.people import group_codes
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
-from brainroam.utils.cache import Cache
 
 RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
 NUMBER_PENALTIES = (1.0, 0.3, 3.0, 0.1, 10.0, 30.0)  # the first where no site can be held out
 # Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
 # neighbours; contrasts and regressions of a site and edge.
 STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
+
+
+class _People(NamedTuple):
+    """r_site (n, M) by the slopes of each site, labels and sites of some people."""
+
+    residuals: np.ndarray
+    y: np.ndarray
+    site: np.ndarray
 
 
 class SiteStatistics:
@@ -117,35 +124,36 @@ class SiteStatistics:
     ) -> None:
         self.levels = levels or {}
         self.features = features or Features([])
-        self.group, self.values, cache = group, ArrayColumns(edges), self.features.cache
+        self.group, self.values = group, ArrayColumns(edges)
         self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         several = y.ndim == 2
         if several and deconfounder.fit_on == "controls" and not against_controls:
             raise UsageError('fit_on="controls" needs controls, and none of these classes is; use fit_on="all"')
-        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, 1 - y[:, 0] if several else y, cache)
+        is_case = 1 - y[:, 0] if several else y
+        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, is_case, self.features.cache)
         if own_units:
-            self.spread = {name: self._spread_of(name) for name in _names(site)}
+            self.spread = {name: self._residual_spread(name) for name in _names(site)}
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
         if several:
-            self.parts = tuple(self._contrasts_of_classes(against_controls, cache))
+            self.parts = tuple(self._contrasts_of_classes(against_controls))
             self.sites = sorted({name for part in self.parts for name in part.sites})
             self.contrast = np.concatenate([part.contrast for part in self.parts])
         else:
-            self._contrast_sites(cache)
+            self._contrast_sites()
 
-    def _contrast_sites(self, cache: Cache) -> None:
+    def _contrast_sites(self) -> None:
         """The sites that have a contrast of labels 0 and 1 or of a number, and d_e (E, M) of each."""
         who = slice(None) if self.takes_part is None else self.takes_part
         self.sites = sites_with_both_classes(self.y[who], self.site[who])
-        self.contrast = np.concatenate([self._contrast_of(name, cache) for name in self.sites])
+        self.contrast = np.concatenate([self._contrast_of(name) for name in self.sites])
 
-    def _spread_of(self, site: str) -> np.ndarray:
-        """How much the people of a site differ (M,) by its own slopes, a block of edges at a time."""
+    def _residual_spread(self, site: str) -> np.ndarray:
+        """Standard deviation (M,) of r_site by the site's own slopes, a block of edges at a time."""
         blocks = edge_blocks(self.edges.shape[1])
-        return np.concatenate([spread_of(self._people_of([site], some)[0]) for some in blocks])
+        return np.concatenate([spread_of(self._people_of([site], some).residuals) for some in blocks])
 
-    def _contrasts_of_classes(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
+    def _contrasts_of_classes(self, against_controls: bool) -> "Iterator[SiteStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
         n_contrasts, empty = 0, None
         for k in range(int(against_controls), self.y.shape[1]):
@@ -153,7 +161,7 @@ class SiteStatistics:
             part.y, part.parts = self.y[:, k], ()
             part.takes_part = (self.y[:, 0] + part.y > 0) if against_controls else None
             try:
-                part._contrast_sites(cache)
+                part._contrast_sites()
             except EmptyScaffoldError as error:  # too few sites have both: nothing reproducible can be said of it
                 empty = error
                 continue
@@ -162,18 +170,22 @@ class SiteStatistics:
         if not n_contrasts and empty is not None:
             raise empty
 
-    def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
+    def _contrast_of(self, site: str) -> np.ndarray:
         """d_e (1, M) of one site by its own slopes, computed once for the same people and the same regression."""
         fitted, here = self.deconfounder, self._positions_at([site])
         fit = fitted.site_fits[0 if fitted.pooled else fitted.sites_.index(site)]
-        read = [self.edges[here], self.raw_covariates[here], self.y[here], fit.intercept, fit.coef]
+        follows_from = [self.edges[here], self.raw_covariates[here], self.y[here], fit.intercept, fit.coef]
 
         def contrast_of(columns: slice) -> np.ndarray:
-            return site_contrasts(*self._people_of([site], columns), [site], self.huber_delta)
+            people = self._people_of([site], columns)
+            return site_contrasts(people.residuals, people.y, people.site, [site], self.huber_delta)
 
-        name, blocks = ("site contrast", self.huber_delta), column_blocks(self.edges)
-        parts = [cache.summary((*name, str(some)), read, partial(contrast_of, some)) for some in blocks]
-        return np.concatenate(parts, axis=1)
+        summary = self.features.cache.summary
+        blocks = [
+            summary(("site contrast", self.huber_delta, str(some)), follows_from, partial(contrast_of, some))
+            for some in column_blocks(self.edges)
+        ]
+        return np.concatenate(blocks, axis=1)
 
     def scaffold(
         self,
@@ -193,11 +205,11 @@ class SiteStatistics:
             names, whole = [self.sites[row] for row in rows], len(rows) == len(self.sites)
             scaffold = select_scaffold(contrast, names, tau_percentile, eta, zeta, every_edge=whole)
         else:
-            residuals, y, site = self._people_of(sites)
+            people = self._people_of(sites)
             scaffold = extract_scaffold(
-                residuals / self._unit(sites),
-                y,
-                site,
+                people.residuals / self._unit(sites),
+                people.y,
+                people.site,
                 tau_percentile,
                 eta,
                 zeta,
@@ -380,13 +392,11 @@ class SiteStatistics:
                 moments[name] = Moments.of(map(read, self.features.batches(np.flatnonzero(self.site == name))))
         return Moments.combine([moments[name] for name in sites])
 
-    def _people_of(
-        self, sites: Sequence[str], columns: slice = slice(None)
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """r_site by own slopes on some edges, labels and sites of the people of some sites."""
+    def _people_of(self, sites: Sequence[str], columns: slice = slice(None)) -> _People:
+        """The people of some sites whose labels count, on some edges."""
         here = self._positions_at(sites)
         residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
-        return residuals, self.y[here], self.site[here]
+        return _People(residuals, self.y[here], self.site[here])
 
     def _positions_at(self, sites: Sequence[str]) -> np.ndarray:
         """Positions of the people of some sites whose labels count."""

@@ -26,6 +26,7 @@ has the slope of r0 on t for the contrast and sum r0, sum t r0 for the sums:
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -97,33 +98,23 @@ class SiteSummary:
         ([15, 15], (3,))
         """
         deconfounder, residuals = own_residuals(edges, covariates, huber_k)
-        delta, target = contrast_delta(contrast), None
         raw = deconfounder.encoder_.impute(covariates)
         is_known = np.isfinite(deconfounder.encoder_.encode(covariates)).any(axis=0)
         if y.ndim == 2:
-            counts, masks = y.sum(axis=0), [column == 1 for column in y.T]
-            means = np.stack([raw[mask if mask.any() else slice(None)].mean(axis=0) for mask in masks])
-            nobody = np.full(edges.shape[1], np.nan)
-            contrasts = np.stack([huber_mean(residuals[mask], delta=delta) if mask.any() else nobody for mask in masks])
-            contrasts -= contrasts[np.flatnonzero(counts)[0]]
+            compare = _compare_classes
         elif is_number(y):
-            counts, t = np.array([len(y)]), y - y.mean()
-            target = np.array([y.mean(), t @ t])
-            means = np.stack([raw.mean(axis=0), covariate_slopes(raw, t)])
-            contrasts = slopes(residuals, t, delta)
+            compare = _compare_by_number
         else:
-            masks = [y == 0, y == 1]
-            counts = np.array([mask.sum() for mask in masks])
-            means = np.stack([raw[mask].mean(axis=0) for mask in masks])
-            contrasts = site_contrasts(residuals, y, np.full(len(y), ""), [""], delta)[0]  # all are of one site
+            compare = _compare_two_classes
+        by_target = compare(y, raw, residuals, contrast_delta(contrast))
         return cls(
-            counts,
-            np.where(is_known, means, np.nan),
+            by_target.counts,
+            np.where(is_known, by_target.covariate_mean, np.nan),
             _scatter(raw - raw.mean(axis=0)),
             deconfounder.site_fits[0],
-            contrasts,
+            by_target.contrast,
             spread_of(residuals) if own_units else None,
-            target,
+            by_target.target,
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -437,6 +428,36 @@ def own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -
     """The regression of the people of one site, and their residuals."""
     deconfounder = SiteDeconfounder(huber_k).fit_sites(edges, covariates, None)
     return deconfounder, deconfounder.site_residuals(edges, np.arange(len(edges)))
+
+
+class _ByTarget(NamedTuple):
+    """What of a `SiteSummary` depends on the target; see there."""
+
+    counts: np.ndarray
+    covariate_mean: np.ndarray
+    contrast: np.ndarray
+    target: np.ndarray | None = None
+
+
+def _compare_two_classes(y: np.ndarray, raw: np.ndarray, residuals: np.ndarray, delta: float | None) -> _ByTarget:
+    masks = [y == 0, y == 1]
+    means = np.stack([raw[mask].mean(axis=0) for mask in masks])
+    (contrast,) = site_contrasts(residuals, y, np.full(len(y), ""), [""], delta)  # all are of one site
+    return _ByTarget(np.array([mask.sum() for mask in masks]), means, contrast)
+
+
+def _compare_classes(y: np.ndarray, raw: np.ndarray, residuals: np.ndarray, delta: float | None) -> _ByTarget:
+    counts, masks = y.sum(axis=0), [column == 1 for column in y.T]
+    means = np.stack([raw[mask if mask.any() else slice(None)].mean(axis=0) for mask in masks])
+    nobody = np.full(residuals.shape[1], np.nan)
+    contrasts = np.stack([huber_mean(residuals[mask], delta=delta) if mask.any() else nobody for mask in masks])
+    return _ByTarget(counts, means, contrasts - contrasts[np.flatnonzero(counts)[0]])
+
+
+def _compare_by_number(y: np.ndarray, raw: np.ndarray, residuals: np.ndarray, delta: float | None) -> _ByTarget:
+    t = y - y.mean()
+    means = np.stack([raw.mean(axis=0), covariate_slopes(raw, t)])
+    return _ByTarget(np.array([len(y)]), means, slopes(residuals, t, delta), np.array([y.mean(), t @ t]))
 
 
 def _expand_rows(values: np.ndarray, names: Sequence[str], classes: Sequence[str], nothing: float) -> np.ndarray:

@@ -309,11 +309,11 @@ class Cohort(People):
         over = {name: block.missing_rois.mean(axis=1) > max_missing for name, block in self.blocks.items()}
         nobody = np.all(list(over.values()), axis=0)
         reasons = ["too much is missing in every block"] * int(nobody.sum())
-        kept = self.exclude(nobody, reasons) if nobody.any() else self
+        cohort = self.exclude(nobody, reasons) if nobody.any() else self
         over = {name: mask[~nobody] for name, mask in over.items()}
         if not any(mask.any() for mask in over.values()):
-            return kept
-        whole = kept._as_whole()
+            return cohort
+        whole = cohort._as_whole()
         return whole._copy_with(_blocks={name: block.without(over[name]) for name, block in whole._blocks.items()})
 
     def using(self, covariates: Iterable[str]) -> "Cohort":

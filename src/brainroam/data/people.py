@@ -358,12 +358,12 @@ def at_one_site(table: pd.DataFrame) -> np.ndarray:
     if codes is None:
         return np.ones(len(table), dtype=bool)
     site = table["site"].to_numpy()
-    kept = np.ones(len(table), dtype=bool)
+    chosen = np.ones(len(table), dtype=bool)
     for members in pd.Series(range(len(codes))).groupby(codes):
         rows = members[1].to_numpy()
         names, counts = np.unique(site[rows], return_counts=True)
-        kept[rows] = site[rows] == names[counts.argmax()]
-    return kept
+        chosen[rows] = site[rows] == names[counts.argmax()]
+    return chosen
 
 
 def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:

@@ -93,10 +93,10 @@ def crop_series(cohort: Cohort, crop: str | int) -> Cohort:
     if short.any():
         reasons = [f"a scan of {n} volumes, shorter than the crop of {what}" for n in length[short]]
         cohort = cohort.exclude(short[~unknown_tr], reasons)
-    kept = wanted[~unknown_tr & ~short].astype(int)
-    if (kept < LEAST_VOLUMES).any():
-        raise UsageError(f"a crop of {what} leaves {kept.min()} volumes; series need more")
-    series = [x[:n] for x, n in zip(cohort.series, kept, strict=True)]
+    lengths = wanted[~unknown_tr & ~short].astype(int)
+    if (lengths < LEAST_VOLUMES).any():
+        raise UsageError(f"a crop of {what} leaves {lengths.min()} volumes; series need more")
+    series = [x[:n] for x, n in zip(cohort.series, lengths, strict=True)]
     return cohort.with_series(series, f"{CUT}{what}")
 
 

@@ -443,13 +443,13 @@ def draw_scans(
     noise[volatile] = VOLATILE_NOISE
     # With D = diag(1 - noise - floor): (1 - t) C + D >= 0 exactly when (1 - t) lambda_min(D^-1/2 C D^-1/2) >= -1.
     room = np.sqrt(1 - noise - EIGENVALUE_FLOOR)
-    kept = np.minimum(1, -1 / np.linalg.eigvalsh(coupling / np.outer(room, room))[:, 0])
-    roots = np.linalg.cholesky(coupling * kept[:, None, None] + np.diag(1 - noise))
+    share = np.minimum(1, -1 / np.linalg.eigvalsh(coupling / np.outer(room, room))[:, 0])
+    roots = np.linalg.cholesky(coupling * share[:, None, None] + np.diag(1 - noise))
     phi, series = scanner.autocorrelation + slowing, []
     for i, root in enumerate(roots):
         smooth = _smooth(rng, phi[i], scanner.n_volumes, len(noise))
         series.append(smooth @ root.T + np.sqrt(noise) * _white(rng, scanner, len(noise), volatile, swing[i]))
-    return series, 1 - kept
+    return series, 1 - share
 
 
 def _smooth(rng: np.random.Generator, phi: float, n_volumes: int, n_rois: int) -> np.ndarray:

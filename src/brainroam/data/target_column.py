@@ -145,15 +145,15 @@ def _at_several_sites(
         problem = f"the class {target.classes[code]!r} is found at one site only ({listed(where[code])}, {people})"
         warnings.warn(f"target {target.name}: {problem}: left out, since it cannot be told from the site", stacklevel=3)
         reason = reason.where(label != code, f"{problem}, so it cannot be told from the site")
-    kept = [code for code in where if code not in alone]
-    if len(kept) < 3:
-        names = listed([target.classes[code] for code in kept]) or "none"
+    codes = [code for code in where if code not in alone]
+    if len(codes) < 3:
+        names = listed([target.classes[code] for code in codes]) or "none"
         raise DataError(
             f"of the target {target.name!r} fewer than three classes are found at two sites or more ({names}): keep "
             "two in a column of their own, and predict these"
         )
-    label = label.map({float(code): float(place) for place, code in enumerate(kept)})
-    return replace(target, classes=tuple(target.classes[code] for code in kept)), label, reason
+    label = label.map({float(code): float(place) for place, code in enumerate(codes)})
+    return replace(target, classes=tuple(target.classes[code] for code in codes)), label, reason
 
 
 def _read(

@@ -275,17 +275,17 @@ def without_rare_edges(cohort: Cohort) -> tuple[Cohort, list[str]]:
         for here, u, v in rare:
             region = min((u, v), key=lambda region: kept[:, region].sum())
             kept[np.isin(site, here) & kept[:, u] & kept[:, v], region] = False
-    taken = present & ~kept
-    if not taken.any():
+    removed = present & ~kept
+    if not removed.any():
         return cohort, []
     what = "columns" if cohort.measure == "table" else "edges"
     note = (
         f"{len(edges)} {what} that fewer than {FEWEST} training people have, or one of few sites, are not learned from"
     )
     if cohort.on_disk:
-        left = taken.any(axis=1)
+        left = removed.any(axis=1)
         return cohort.exclude(left, ["has edges that hardly anybody else has"] * int(left.sum())), [note]
-    people = zip(cohort.series, taken, strict=True)
+    people = zip(cohort.series, removed, strict=True)
     series = [_without_features(x, gone, cohort.measure) if gone.any() else x for x, gone in people]
     return cohort.with_series(series), [note]
 

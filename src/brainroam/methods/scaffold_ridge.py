@@ -74,11 +74,11 @@ class ScaffoldRidge(Method):
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; folds that leave whole sites out share regressions and contrasts of the sites."""
         statistics = self._statistics(cohort)
-        kept = training_sites(statistics.site, folds)
-        if kept is None:
+        of_folds = training_sites(statistics.site, folds)
+        if of_folds is None:
             return super().out_of_fold(cohort, folds, seed)
         scores = []
-        for sites, (_, held_out) in zip(kept, folds, strict=True):
+        for sites, (_, held_out) in zip(of_folds, folds, strict=True):
             try:
                 reading = self._reading(statistics, sites)
             except EmptyScaffoldError:  # nothing is reproducible without these sites: nothing is read

@@ -474,11 +474,11 @@ def _shares_of_people(cohort: Cohort) -> np.ndarray | None:
 
 def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
     """Training people none of whose groups spans two sites, so that holding out a site holds out whole groups."""
-    kept = at_one_site(cohort.table)
-    if kept.all():
+    at_own_site = at_one_site(cohort.table)
+    if at_own_site.all():
         return cohort, []
-    note = left_out_note(int((~kept).sum()), "their group (family or person) has more people elsewhere")
-    return cohort.subset(kept), [note]
+    note = left_out_note(int((~at_own_site).sum()), "their group (family or person) has more people elsewhere")
+    return cohort.subset(at_own_site), [note]
 
 
 def _refuse_one_series(cohort: Cohort) -> None:

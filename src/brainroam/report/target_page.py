@@ -32,6 +32,22 @@ from brainroam.utils.files import write_text
 
 LINE = 10  # people from which on a site's own line says something
 COLOURS = 10  # sites that have a colour of their own
+ENDS = (
+    Column(
+        "low",
+        "95 % interval",
+        interval("low", "high"),
+        of_row=True,
+        meaning="Where the true mean over sites lies in 95 of 100 such studies; a dash where people are too few.",
+    ),
+    Column(
+        "next_low",
+        "Next site",
+        interval("next_low", "next_high"),
+        of_row=True,
+        meaning="95 % prediction interval: where the true value at a next site like these is to be expected.",
+    ),
+)
 ERRORS = (
     Column("scale", "Scale", number),
     Column("mae", "Error", number),
@@ -41,14 +57,7 @@ ERRORS = (
 METHODS = (
     Column("method", "Method"),
     Column("r", "r", number),
-    Column("low", "95 % interval", interval("low", "high"), of_row=True),
-    Column(
-        "next_low",
-        "Next site",
-        interval("next_low", "next_high"),
-        of_row=True,
-        meaning="95 % prediction interval: where the correlation within a next site like these is to be expected.",
-    ),
+    *ENDS,
     Column("off", "Level off by", number),
     *ERRORS,
 )
@@ -76,8 +85,7 @@ PAIRS = (
         number,
         meaning="How often the scores tell two people of one site apart, one of each class: 0.5 is guessing.",
     ),
-    Column("low", "95 % interval", interval("low", "high"), of_row=True),
-    Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
+    *ENDS,
     Column("told", "Told apart"),
 )
 
@@ -226,15 +234,11 @@ def _method_columns(target: Target) -> list[Column]:
         "Sum over classes of the squared difference between predicted probability and what was true: 0 is perfect, "
         f"{1 - 1 / k:.2f} is saying the same of every class."
     )
-    ends = [
-        Column("low", "95 % interval", interval("low", "high"), of_row=True),
-        Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True),
-    ]
     means = [
         Column("balanced_acc", "Called right, %", share, meaning=right),
         Column("brier", "Brier", number, meaning=brier),
     ]
-    return [Column("method", "Method"), AGAINST_REST, *ends, *_of_each(target), *means]
+    return [Column("method", "Method"), AGAINST_REST, *ENDS, *_of_each(target), *means]
 
 
 def _site_columns(target: Target) -> list[Column]:

@@ -82,7 +82,9 @@ def test_a_study_from_init_to_report_and_prediction(table, tmp_path):
     assert "told apart" in done.output
     page = (tmp_path / "out" / "report.html").read_text()
     assert all(word in page for word in ("called HC", "confusion", "AUC SCZ", "held-out sites"))
-    assert "33 is guessing" in page and "threshold learned" not in page  # what columns mean is not that of two classes
+    assert (
+        "33.3 is guessing" in page and "threshold learned" not in page
+    )  # what columns mean is not that of two classes
     results = brainroam.evaluation.results.load_runs(tmp_path / "out" / "runs")
     assert {"auc", "auc_HC", "n_SCZ", "log_loss"} <= set(results.scores)
     assert results.predictions[[f"probability_{name}" for name in NAMES]].sum(axis=1).to_numpy() == pytest.approx(1)

@@ -217,9 +217,11 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path, require_all: b
     several = f", or predict all of them with --target {values.name}" if len(present) > 2 else ""
     known = all(told) or (case and control)
     if set(case) & set(control) or (set(present) - {*case, *control} and not known):
+        absent = [code for code in [*asked["case"], *asked["control"]] if fold(code) not in by_word]
+        without = f", and not {listed(absent)}" if absent else ""
         raise UsageError(
-            f"column {values.name!r} of {path} holds {listed(present, limit=10)}; say which is the condition and which "
-            f"the controls with case and control (--option case=..., --option control=...){several}"
+            f"column {values.name!r} of {path} holds {listed(present, limit=10)}{without}; say which is the condition "
+            f"and which the controls with case and control (--option case=..., --option control=...){several}"
         )
     return {**dict.fromkeys(control, 0), **dict.fromkeys(case, 1)}
 
