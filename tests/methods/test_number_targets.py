@@ -260,6 +260,9 @@ def test_a_few_people_with_a_known_number_mend_level_and_never_order(cohort):
     assert np.abs(after.mean() - gone.mean()) < 0.5 * np.abs(before.mean() - gone.mean())
     with pytest.raises(DataError, match="everybody"):
         number_predictions(fitted, new.without_labels(), "labelled")
+    with pytest.warns(UserWarning, match="fast"):
+        same = number_predictions(TunedMethod(method_info("fc-ridge"), "fast").fit(train), few, "labelled")
+    assert same["protocol"].unique().tolist() == ["labelled-12"]
 
 
 def test_a_model_meets_known_numbers_as_its_training_sites_foretold(cohort):

@@ -318,7 +318,7 @@ def _run_line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     n = sites["n"].to_numpy(dtype=float)
     if target.is_number:
         r = mean_over_sites(sites["r"], weights_of(n))
-        return f"{spec}: {'too few people' if np.isnan(r) else f'r {r:.2f}'}, {outcome['seconds']:.1f} s"
+        return f"{spec}: {'nobody to order' if np.isnan(r) else f'r {r:.2f}'}, {outcome['seconds']:.1f} s"
     cases = counted_people(sites, target) if target.is_classes else sites["n_cases"].to_numpy(dtype=float)
     auc = mean_over_sites(sites["auc"], site_weights(cases, cases if target.is_classes else n - cases))
     return f"{spec}: {'one class only' if np.isnan(auc) else f'AUC {auc:.3f}'}, {outcome['seconds']:.1f} s"

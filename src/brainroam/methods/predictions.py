@@ -14,7 +14,7 @@ from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError, listed
 from brainroam.methods.blocks import BlockSum
 from brainroam.methods.familiarity import Familiarity
-from brainroam.methods.site_shift import LABELLED, STRICT, UNLABELLED, protocol_name
+from brainroam.methods.site_shift import LABELLED, NOTHING_TO_MEND, STRICT, UNLABELLED, protocol_name
 from brainroam.methods.tuning import TunedMethod
 
 OTHER_SHARE = 0.1  # a stated prevalence that differs more from that of training does not go with adapt=unlabelled
@@ -189,6 +189,8 @@ def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT)
             f"adapt=labelled mends the predictions of people without a value of {target.name} by others of their site "
             f"who have one; {who} is without"
         )
+    if adapt == LABELLED and not any(shift.ratio for shift in method.shifts_.values()):
+        warnings.warn(f"known values of {target.name} change no prediction: {NOTHING_TO_MEND}", stacklevel=2)
     if np.isfinite(truth[~used]).any():
         table["label"] = truth
     table["protocol"], predicted = STRICT, method.predict_number(score)

@@ -116,6 +116,10 @@ def inner_sites(score: np.ndarray, y: np.ndarray, site: np.ndarray, calibration:
 
 STRICT, UNLABELLED, LABELLED, SCALE = "strict", "unlabelled", "labelled", "scale"
 LEAST_SCALE = 0.1
+NOTHING_TO_MEND = (
+    "the training sites do not show that levels or scales differ (three inner held-out sites are needed, --tuning fast "
+    "has one)"
+)
 MIN_SITES = 3
 FAR = 0.995  # quantile beyond which, on either side, 1 % of sites lie
 

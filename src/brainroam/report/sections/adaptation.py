@@ -11,7 +11,7 @@ from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, counted
 from brainroam.evaluation.next_site import CONTROLS, adaptation_summary, adapted, kept_next_site
 from brainroam.evaluation.stats.numbers import amount
-from brainroam.methods.site_shift import STRICT, UNLABELLED
+from brainroam.methods.site_shift import NOTHING_TO_MEND, STRICT, UNLABELLED
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline
 from brainroam.report.page import Section, render
@@ -168,6 +168,8 @@ def _sentence(rows: pd.DataFrame) -> str:
 def _sentence_on_number(rows: pd.DataFrame, target: Target) -> str:
     """What people of known value bring: the errors of the others, and whether that is beyond chance."""
     mended = rows[rows["adaptation"] != STRICT]
+    if not mended["gain"].any():
+        return f"People of known {target.name} change nothing at a new site: {NOTHING_TO_MEND}."
     parts = [
         f"from {amount(row.strict_mae)} to {amount(row.mae)} with {taken(row.adaptation, target)} "
         f"({counted(row.n_sites, 'site', 'sites')})"
