@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, replace
@@ -127,6 +128,7 @@ def evaluate(
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
     held_out = _choose_folds(cohort, protocol, sites, n_splits, n_repeats)
+    _warn_of_copies(cohort, held_out)
     tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
@@ -302,6 +304,26 @@ def _choose_folds(
         if name not in every:
             raise unknown(f"{UNITS[protocol]} to hold out", name, every)
     return [fold for name, fold in every.items() if sites is None or name in sites]
+
+
+def _warn_of_copies(cohort: Cohort, held_out: Sequence[Fold]) -> None:
+    """Say whose measurements are trained on under one id and held out under another."""
+    both: dict[str, None] = {}
+    for name, block in (cohort.blocks or {"": cohort}).items():
+        digests = pd.Series(block.series_digests)
+        copies = digests.duplicated(keep=False) & (cohort.has_block(name) if cohort.blocks else True)
+        rows = np.flatnonzero(copies)
+        for fold in held_out if len(rows) else ():
+            trained = {digests[i]: i for i in np.intersect1d(rows, fold.train)[::-1]}
+            for i in np.intersect1d(rows, fold.test):
+                if (j := trained.get(digests[i])) is not None:
+                    both[" = ".join(cohort.table["subject"].iloc[sorted((i, j))])] = None
+    if both:
+        warnings.warn(
+            f"the same measurements are trained on and held out: {listed(both)}; one person under two ids leaks the "
+            "label. brainroam check names everybody; leave them out (--exclude)",
+            stacklevel=4,
+        )
 
 
 def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
