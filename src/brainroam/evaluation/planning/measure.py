@@ -108,7 +108,10 @@ class Measure(Protocol):
     scale: Scale
     rule: str  # of the mean over sites
     needs: str  # what a site needs to take part
-    groups: str  # how the people of a site are divided, for sentences
+
+    @property
+    def groups(self) -> str:
+        """How the people of a site are divided, for sentences."""
 
     def usable(self, label: np.ndarray) -> bool:
         """Whether a site of these people takes part."""
