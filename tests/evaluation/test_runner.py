@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -506,3 +507,24 @@ def test_a_notebook_gets_one_bar(monkeypatch):
         advance("fc-ridge at B: failed, no memory")
     assert 'value="0"' in drawn[0] and "&lt;A&gt;" in drawn[1]
     assert 'value="2"' in drawn[-1] and "no memory" in drawn[-1] and "AUC 0.7" not in drawn[-1]
+
+
+def test_the_same_series_on_both_sides_of_a_split_are_told(cohort):
+    table, series = cohort.table, list(cohort.series)
+    first, same_site = np.flatnonzero(table["site"] == cohort.sites[0])[:2]
+    other = int(np.flatnonzero(table["site"] == cohort.sites[1])[0])
+    series[same_site] = series[first]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(Cohort(series, table), ["majority"])  # never on two sides
+    series[other] = series[first]
+    with pytest.warns(UserWarning, match=f"{table['subject'][first]} = {table['subject'][other]}"):
+        evaluate(Cohort(series, table), ["majority"])
+    one = table.assign(
+        person=["p" if i in (first, other) else f"p{i}" for i in range(len(table))], label=table["label"]
+    )
+    one.loc[other, "label"] = one.loc[first, "label"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        series[same_site] = cohort.series[same_site]
+        evaluate(Cohort(series, one), ["majority"])  # known to be one person

@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, replace
@@ -127,6 +128,7 @@ def evaluate(
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
     held_out = _select_folds(cohort, protocol, sites, n_splits, n_repeats)
+    _warn_of_copies(cohort, held_out)
     tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
@@ -309,6 +311,25 @@ def _select_folds(
         if name not in every:
             raise unknown(f"{UNITS[protocol]} to hold out", name, every)
     return [fold for name, fold in every.items() if sites is None or name in sites]
+
+
+def _warn_of_copies(cohort: Cohort, held_out: Sequence[Fold]) -> None:
+    """Say whose measurements are trained on under one id and held out under another."""
+    subjects, pairs = cohort.table["subject"].to_numpy(), {}
+    for name, block in (cohort.blocks or {"": cohort}).items():
+        digests = np.array(block.series_digests)
+        measured = cohort.has_block(name) if cohort.blocks else np.ones(len(cohort), dtype=bool)
+        copies = measured & pd.Series(digests).duplicated(keep=False).to_numpy()
+        for fold in held_out if copies.any() else ():
+            trained = {digests[i]: i for i in fold.train if copies[i]}
+            pairs |= {tuple(sorted((i, trained[digests[i]]))): None for i in fold.test if digests[i] in trained}
+    if pairs:
+        people = [" = ".join(subjects[list(pair)]) for pair in pairs]
+        warnings.warn(
+            f"the same measurements are trained on and held out: {listed(people)}; one person under two ids leaks the "
+            "label. brainroam check names everybody; leave them out (--exclude)",
+            stacklevel=4,
+        )
 
 
 def _run_line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:

@@ -313,6 +313,15 @@ def test_templates_may_have_folders_and_repeated_ids(study, signal):
         load_cohort(study, template="elsewhere/{participant_id}.npy")
 
 
+def test_an_empty_file_is_named_and_once_it_is_moved_away_its_person_is_left_out(study):
+    empty = study / "timeseries" / "003.npy"
+    empty.write_bytes(b"")
+    with pytest.raises(ReaderError, match=r"003.*move it away"):
+        load_cohort(study)
+    empty.unlink()
+    assert "no series found" in dict(load_cohort(study).excluded.to_numpy())["003"]
+
+
 def test_when_no_file_fits_any_id_both_sides_are_shown(study):
     (study / "participants.tsv").write_text("participant_id\tsite\tdiagnosis\n8\tA\t0\n9\tA\t1\n")
     with pytest.raises(ReaderError, match=r"001\.csv.*template"):

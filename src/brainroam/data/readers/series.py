@@ -67,7 +67,7 @@ def read_series(path: Path, mat_key: str | None = None) -> Series:
     suffix = suffix_of(path)
     if not suffix:
         raise ReaderError(f"{path} is no series file brainroam reads; those end in {', '.join(SUFFIXES)}")
-    with refusing(path):
+    with refusing(path, "make or fetch it again, or move it away, and its person is left out"):
         if suffix in TEXT:
             series = read_text(path)
         elif suffix == ".npy":
