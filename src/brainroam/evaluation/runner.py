@@ -315,7 +315,8 @@ def _select_folds(
 
 def _warn_of_copies(cohort: Cohort, held_out: Sequence[Fold]) -> None:
     """Say whose measurements are trained on under one id and held out under another."""
-    subjects, pairs = cohort.table["subject"].to_numpy(), {}
+    subjects = cohort.table["subject"].to_numpy()
+    pairs: dict[tuple[int, ...], None] = {}
     for name, block in (cohort.blocks or {"": cohort}).items():
         digests = np.array(block.series_digests)
         measured = cohort.has_block(name) if cohort.blocks else np.ones(len(cohort), dtype=bool)

@@ -21,7 +21,7 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognise_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import nothing_measured, resembles_matrix
+from brainroam.data.measurements import empty_measurement, resembles_matrix
 from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import fold, is_empty, numbers
@@ -220,7 +220,7 @@ class Participants:
         square = all(x.shape[0] == x.shape[1] for x in values)  # a few may not be symmetric, which the check tells
         measure = "matrices" if square and 2 * sum(map(resembles_matrix, values)) > len(values) else "series"
         if len(self._unmeasured):
-            values += [nothing_measured(measure, values[0].shape[1])] * len(self._unmeasured)
+            values += [empty_measurement(measure, values[0].shape[1])] * len(self._unmeasured)
             table = pd.concat([table, self._unmeasured.drop(columns="unlabelled")], ignore_index=True)
             place = table["subject"].map({subject: k for k, subject in enumerate(self._order)})
             rows = place.argsort(kind="stable").to_numpy()
