@@ -4,9 +4,11 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from brainroam import make_cohort
+from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
@@ -125,3 +127,20 @@ def test_a_stated_prevalence_moves_probabilities_alone(model_and_new_site):
     for wrong in (0.0, 1.0, 10.0, float("nan")):
         with pytest.raises(UsageError, match="prevalence"):
             predictions(method, new, prevalence=wrong)
+
+
+@pytest.mark.parametrize("of_site", ["controls", "unlabelled"])
+def test_somebody_scanned_twice_moves_a_threshold_once(of_site):
+    cohort = make_cohort(n_sites=5, n_per_site=12, n_rois=10, seed=1)
+    method = TunedMethod(method_info("fc-ridge")).fit(cohort.select(cohort.sites[:4]))
+    new = cohort.select(["S05"])
+    again = new.table.assign(person=new.table["subject"], subject=new.table["subject"] + "-2")
+    table = pd.concat([new.table.assign(person=new.table["subject"]), again], ignore_index=True)
+    twice = Cohort([*new.series, *new.series], table)
+    known = new.table["subject"][new.labels == 0].tolist()[:4]
+    how = {"adapt": "unlabelled"} if of_site == "unlabelled" else {"controls": known}
+    of_both = {"adapt": "unlabelled"} if of_site == "unlabelled" else {"controls": [*known, *(f"{s}-2" for s in known)]}
+    once, found = predictions(method, new, **how), predictions(method, twice, **of_both)
+    assert found["protocol"].unique().tolist() == once["protocol"].unique().tolist()
+    both = once.merge(found, on="subject")
+    assert len(both) == len(once) and np.allclose(both["probability_x"], both["probability_y"], rtol=1e-9)

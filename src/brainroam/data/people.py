@@ -266,6 +266,18 @@ def people_of(table: pd.DataFrame, by: Sequence[str] = ("site",)) -> pd.DataFram
     return groups.agg(how).reset_index()[list(table)]
 
 
+def mean_of_scans(values: np.ndarray, person: np.ndarray) -> np.ndarray:
+    """Means over the scans of each person, NaN where no scan has a value: people are counted, not scans.
+
+    >>> mean_of_scans(np.array([[1.0, np.nan], [3.0, np.nan], [5.0, 2.0]]), np.array([0, 0, 1])).tolist()
+    [[2.0, nan], [5.0, 2.0]]
+    """
+    if len(set(person.tolist())) == len(person):
+        return values
+    means = pd.DataFrame(values).groupby(person).mean().to_numpy()
+    return means.reshape(len(means), *values.shape[1:])
+
+
 def people_by_site(table: pd.DataFrame, target: Target) -> pd.DataFrame:
     """How many people each site has, and of which kind; columns that nobody filled in are left out."""
     sites = people_of(table).groupby("site")

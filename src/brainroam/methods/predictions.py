@@ -9,6 +9,7 @@ import pandas as pd
 
 from brainroam.core.calibration import Shares, as_shares
 from brainroam.data.cohort import Cohort
+from brainroam.data.people import mean_of_scans, persons
 from brainroam.data.target import NUMBER, ORDERED, Target, TargetRequest
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, UsageError, listed
@@ -70,15 +71,16 @@ def predictions(
     known = _known_controls(cohort, controls, adapt)
     several, known_label = cohort.n_people < len(cohort), cohort.table["label"].notna().any()
     people = cohort.table[["subject", *["person"] * several, "site", *["label"] * bool(known_label)]]
-    score, site = method.score(cohort), people["site"].to_numpy()
+    score, site, person = method.score(cohort), people["site"].to_numpy(), persons(cohort.table).to_numpy()
     shift, protocol = np.zeros(len(score)), np.full(len(score), STRICT, dtype=object)
     for name in np.unique(site):
         here = site == name
         if adapt == UNLABELLED:
-            shift[here], protocol[here] = method.shifts_[UNLABELLED](score[here]), UNLABELLED
+            shift[here] = method.shifts_[UNLABELLED](mean_of_scans(score[here], person[here]))
+            protocol[here] = UNLABELLED
         elif (here & known).any():
-            shift[here] = method.shifts_["controls"](score[here & known])
-            protocol[here] = protocol_name(int((here & known).sum()))
+            of_controls = mean_of_scans(score[here & known], person[here & known])
+            shift[here], protocol[here] = method.shifts_["controls"](of_controls), protocol_name(len(of_controls))
     calibration, moved = method.calibration_, score - shift
     table = people.assign(
         protocol=protocol,
@@ -125,15 +127,16 @@ def class_predictions(
     if len(controls) and not target.has_controls:
         raise UsageError(f"{target.name} has no class of controls ({listed(names)}): use adapt={UNLABELLED}")
     known = _known_controls(cohort, controls, adapt)
-    moved, table["protocol"] = score.copy(), STRICT
+    moved, table["protocol"], person = score.copy(), STRICT, persons(cohort.table).to_numpy()
     for name in np.unique(table["site"]):
         here = (table["site"] == name).to_numpy()
         if adapt == UNLABELLED:
-            moved[here] -= _shift(method, UNLABELLED)(score[here])
+            moved[here] -= _shift(method, UNLABELLED)(mean_of_scans(score[here], person[here]))
             table.loc[here, "protocol"] = UNLABELLED
         elif (here & known).any():
-            moved[here] -= _shift(method, "controls")(score[here & known])
-            table.loc[here, "protocol"] = protocol_name(int((here & known).sum()))
+            of_controls = mean_of_scans(score[here & known], person[here & known])
+            moved[here] -= _shift(method, "controls")(of_controls)
+            table.loc[here, "protocol"] = protocol_name(len(of_controls))
     strict = (table["protocol"] == STRICT).to_numpy()
     if cohort.target.name == target.name and cohort.target.classes and label.notna().any():
         table["label"] = label.map(dict(enumerate(cohort.target.classes)))
@@ -194,10 +197,12 @@ def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT)
     if np.isfinite(truth[~used]).any():
         table["label"] = truth
     table["protocol"], predicted = STRICT, method.predict_number(score)
+    person = persons(cohort.table).to_numpy()
     for name in np.unique(table["site"][used]):
         here = (table["site"] == name).to_numpy()
-        predicted[here] = method.mend(score[here], score[here & used], truth[here & used])
-        table.loc[here, "protocol"] = protocol_name(int((here & used).sum()), LABELLED)
+        known, numbers = (mean_of_scans(values[here & used], person[here & used]) for values in (score, truth))
+        predicted[here] = method.mend(score[here], known, numbers)
+        table.loc[here, "protocol"] = protocol_name(len(known), LABELLED)
     table["predicted"] = predicted
     if target.kind == ORDERED:
         table["level"] = np.array(target.classes)[np.rint(predicted).astype(int)]

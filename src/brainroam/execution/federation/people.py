@@ -21,7 +21,7 @@ import pandas as pd
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.targets import is_number
 from brainroam.data.cohort import Cohort
-from brainroam.data.people import persons
+from brainroam.data.people import mean_of_scans, persons
 from brainroam.data.target import ORDERED, Target
 from brainroam.errors import DataError, SummaryError, listed
 from brainroam.execution.federation.disclosure import (
@@ -70,17 +70,6 @@ class People:
         values = self.edges[:, edges]
         out = singled_out(values, self.covariates, self.y, huber_k, self.min_count)
         return np.where(out, np.nan, values)
-
-
-def mean_of_scans(values: np.ndarray, person: np.ndarray) -> np.ndarray:
-    """Means over the scans of each person (n, m), NaN where no scan has a value: people are counted, not scans.
-
-    >>> mean_of_scans(np.array([[1.0, np.nan], [3.0, np.nan], [5.0, 2.0]]), np.array([0, 0, 1])).tolist()
-    [[2.0, nan], [5.0, 2.0]]
-    """
-    if len(set(person.tolist())) == len(person):
-        return values
-    return pd.DataFrame(values).groupby(person).mean().to_numpy()
 
 
 def without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str, str]]:

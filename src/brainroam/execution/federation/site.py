@@ -15,7 +15,7 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_summary import SiteProducts, SiteSummary, own_residuals
 from brainroam.core.targets import is_number
 from brainroam.data.cohort import Cohort
-from brainroam.data.people import persons
+from brainroam.data.people import mean_of_scans, persons
 from brainroam.data.target import ORDERED, Target
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (
@@ -34,7 +34,6 @@ from brainroam.execution.federation.people import (
     disclosable_people,
     draw_in_number,
     labels_of,
-    mean_of_scans,
     numeric_covariates,
     persons_of,
     without_small_classes,
