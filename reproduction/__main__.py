@@ -84,12 +84,12 @@ def as_published(plan: "Study") -> tuple["Study", str | None]:
     from brainroam.data.readers import PRESETS, detect
     from brainroam.data.study_file import SYNTHETIC
     from brainroam.errors import BrainroamError
-    from brainroam.utils.files import expanded
+    from brainroam.utils.files import expand_home
 
     if plan.data == SYNTHETIC or plan.sites:
         return plan, None
     try:
-        reader = plan.reader if plan.reader != "auto" else detect(expanded(plan.data))[0]
+        reader = plan.reader if plan.reader != "auto" else detect(expand_home(plan.data))[0]
     except (BrainroamError, OSError):
         return plan, None  # loading says what is wrong
     if reader not in PRESETS["paper"]:

@@ -100,7 +100,7 @@ def _bounded(item: pytest.Item) -> Iterator[None]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without figures, for tests of their words: drawing is most of the time that a report takes."""
     figures = importlib.import_module("brainroam.report.figures")
-    monkeypatch.setattr(figures, "_drawn", lambda *_: ("", 1.0))
+    monkeypatch.setattr(figures, "_draw_svg", lambda *_: ("", 1.0))
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from brainroam.core.choice import SHARES, Choice, expectation, order_gained
+from brainroam.core.choice import SHARES, Choice, expectation, measure_gain
 from brainroam.core.choice import weigh as weigh_on_atlas
 
 AAL = 6670  # edges
@@ -155,7 +155,7 @@ def test_a_share_of_a_number_is_taken_only_where_its_gain_exceeds_its_standard_e
     choice = weigh(linear, network, t, site)
     assert choice.gain < 0
     if choice.share:
-        gain, error = order_gained(linear, choice.combine(linear, network), t, site)
+        gain, error = measure_gain(linear, choice.combine(linear, network), t, site)
         assert gain > error
 
 
@@ -169,6 +169,6 @@ def test_the_gain_of_a_number_is_that_of_fishers_z_within_sites():
         of_old, of_new = (np.arctanh(np.corrcoef(t[here], score[here])[0, 1]) for score in (old, new))
         sizes.append(here.sum() - 3)
         gains.append(of_new - of_old)
-    gain, error = order_gained(old, new, t, site)
+    gain, error = measure_gain(old, new, t, site)
     assert gain == pytest.approx(np.average(gains, weights=sizes)) and 0 < error < gain
-    assert np.isnan(order_gained(old * np.nan, new, t, site)).all()
+    assert np.isnan(measure_gain(old * np.nan, new, t, site)).all()

@@ -26,8 +26,8 @@ def test_levels_are_indicators_of_all_but_the_first():
     assert encoder.names_ == ["age", "scanner=Philips", "scanner=Siemens", "sex"]
     known = TRAIN["scanner"].notna()
     expected = pd.get_dummies(TRAIN.loc[known, "scanner"], drop_first=True).astype(float)
-    np.testing.assert_array_equal(encoder.imputed(TRAIN)[known, 1:3], expected)
-    np.testing.assert_allclose(encoder.imputed(TRAIN)[~known, 1:3], expected.mean().to_numpy()[None])
+    np.testing.assert_array_equal(encoder.impute(TRAIN)[known, 1:3], expected)
+    np.testing.assert_allclose(encoder.impute(TRAIN)[~known, 1:3], expected.mean().to_numpy()[None])
 
 
 def test_missing_values_and_unseen_levels_stand_at_the_training_mean_and_are_flagged():

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from brainroam.core.linegraph import Pathways, line_graph
+from brainroam.core.linegraph import line_graph
+from brainroam.core.pathways import Pathways, linear_weights
 from brainroam.core.profile import Profiles, log_profiles
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.scaffold import Scaffold
-from brainroam.core.site_statistics import _skip_weights
 from brainroam.data.features import ArrayColumns
 
 
@@ -37,14 +37,14 @@ def test_ridge_weights_average_over_penalties_and_ignore_the_scale_of_features()
 @pytest.mark.parametrize("skip", ["ridge", "sum"])
 def test_the_linear_reading_has_unit_spread_and_tells_cases_from_controls(skip):
     x, y = sample()
-    reading = x @ _skip_weights(x, y, skip, [(3.0, 10.0)])[0]
+    reading = x @ linear_weights(x, y, skip, [(3.0, 10.0)])[0]
     assert reading.std() == pytest.approx(1)
     assert reading[y == 1].mean() > reading[y == 0].mean()
 
 
 def test_no_skip_is_no_reading():
     x, y = sample()
-    assert (_skip_weights(x, y, "none", [(3.0,)])[0] == 0).all()
+    assert (linear_weights(x, y, "none", [(3.0,)])[0] == 0).all()
 
 
 def pathways(consensus):

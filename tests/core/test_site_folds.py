@@ -178,7 +178,7 @@ def test_joint_training_is_everybody_on_the_pathways_they_gave(cohort):
     (episode,) = folds.joint()
     pathways = folds.pathways()
     residuals = site_residuals(cohort)[:, pathways.scaffold.edges]
-    expected = pathways.standardised(residuals, folds.profiles.of(pathways.scaffold.edges))
+    expected = pathways.standardise(residuals, folds.profiles.of(pathways.scaffold.edges))
     np.testing.assert_allclose(episode.features.numpy(), expected, atol=1e-6)
     assert len(episode) == len(cohort)
 
@@ -205,7 +205,7 @@ def test_orientation_and_channels_follow_the_formulas(cohort):
     np.testing.assert_array_equal(literal.orientation, 1)
     residual = np.random.default_rng(0).normal(size=(3, len(oriented.scaffold)))
     profiles = np.random.default_rng(1).normal(size=(3, len(oriented.scaffold), 2))
-    nodes = oriented.standardised(residual, profiles)
+    nodes = oriented.standardise(residual, profiles)
     for p in range(len(oriented.scaffold)):
         static = oriented.orientation[p] * residual[:, p] / oriented.scale[p, 0]
         volatility = (profiles[:, p, 0] - oriented.centre[p, 1]) / oriented.scale[p, 1]
@@ -216,7 +216,7 @@ def test_orientation_and_channels_follow_the_formulas(cohort):
 def test_what_a_person_lacks_stands_at_the_training_mean(cohort):
     pathways = folds_of(cohort).pathways()
     n = len(pathways.scaffold)
-    nodes = pathways.standardised(np.full((1, n), np.nan), np.full((1, n, 2), np.nan))
+    nodes = pathways.standardise(np.full((1, n), np.nan), np.full((1, n, 2), np.nan))
     assert (nodes == 0).all()
 
 

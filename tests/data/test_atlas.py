@@ -12,7 +12,7 @@ from brainroam.cli import app
 from brainroam.data.atlas import label_image, load_atlas
 from brainroam.data.atlas.anatomy import parts_of
 from brainroam.data.atlas.freesurfer import centres_of
-from brainroam.data.atlas.known import DESIKAN_LOBES, family_of, names, recognised
+from brainroam.data.atlas.known import DESIKAN_LOBES, family_of, names, recognise_atlas
 from brainroam.data.loading import load_cohort
 from brainroam.errors import DataError
 
@@ -41,13 +41,13 @@ def test_schaefer_is_the_published_table(networks):
 def test_a_header_tells_its_atlas_in_any_order_and_spelling():
     schaefer = load_atlas("schaefer200-17")
     order = np.random.default_rng(0).permutation(200)
-    found = recognised([schaefer.labels[k].removeprefix("17Networks_") for k in order])
+    found = recognise_atlas([schaefer.labels[k].removeprefix("17Networks_") for k in order])
     assert found.name == "schaefer200-17" and found.labels == tuple(schaefer.labels[k] for k in order)
     np.testing.assert_array_equal(found.coords, schaefer.coords[order])
     assert found.networks == tuple(schaefer.networks[k] for k in order)
-    assert recognised(load_atlas("aal").labels[:90]).labels == load_atlas("aal").labels[:90]
-    assert recognised(schaefer.labels[:100]) is None  # a part of one size may have the names of another
-    assert recognised([f"ROI_{k}" for k in range(100)]) is None
+    assert recognise_atlas(load_atlas("aal").labels[:90]).labels == load_atlas("aal").labels[:90]
+    assert recognise_atlas(schaefer.labels[:100]) is None  # a part of one size may have the names of another
+    assert recognise_atlas([f"ROI_{k}" for k in range(100)]) is None
 
 
 def study(root, labels=None, n_rois=100):
@@ -128,18 +128,18 @@ def test_an_image_of_more_voxels_than_any_brain_is_refused_before_it_is_unpacked
 
 
 def test_atlases_are_told_by_the_names_of_their_regions():
-    from brainroam.data.atlas.known import DESIKAN_LOBES, GORDON_NETWORKS, recognised
+    from brainroam.data.atlas.known import DESIKAN_LOBES, GORDON_NETWORKS, recognise_atlas
 
     gordon = [f"{k + 1}_{'LR'[k > 160]}_{GORDON_NETWORKS[k % 13]}" for k in range(333)]
     deep = [
         f"{name}_{side}" for name in ["ACCUMBENS", "AMYGDALA", "CAUDATE", "CEREBELLUM"] for side in ("LEFT", "RIGHT")
     ]
-    assert recognised(gordon).name == "gordon333"
-    whole = recognised([*gordon, *deep, "BRAIN_STEM"])
+    assert recognise_atlas(gordon).name == "gordon333"
+    whole = recognise_atlas([*gordon, *deep, "BRAIN_STEM"])
     assert (whole.name, whole.networks[1], whole.networks[-1]) == ("gordon333+9", "SMhand", "subcortical")
-    assert recognised(gordon[:300]) is None
-    assert recognised([f"{side}_a{k}_ROI" for side in "LR" for k in range(180)]).name == "glasser360"
-    desikan = recognised([f"{name}_{side}" for name in DESIKAN_LOBES for side in ("left", "right")])
+    assert recognise_atlas(gordon[:300]) is None
+    assert recognise_atlas([f"{side}_a{k}_ROI" for side in "LR" for k in range(180)]).name == "glasser360"
+    desikan = recognise_atlas([f"{name}_{side}" for name in DESIKAN_LOBES for side in ("left", "right")])
     assert desikan.name == "desikan68" and parts_of(desikan).kind == "lobe"
 
 

@@ -456,6 +456,17 @@ def number_codes(values, **columns):
     return {finding.code: finding for finding in check_cohort(cohort).findings}
 
 
+def test_a_number_that_is_the_same_for_a_whole_site_is_told_and_another_unit_makes_no_outliers():
+    made = make_cohort(n_sites=5, n_per_site=20, n_rois=8)
+    table = made.table.assign(score=made.table["age"])
+    table.loc[table["site"] == "S02", "score"] = 7.0
+    table.loc[table["site"] == "S04", "score"] *= 12
+    findings = check_cohort(with_target(made.with_columns(table[["score"]]), "score")).findings
+    assert [finding.site for finding in findings if finding.code == "constant-target"] == ["S02"]
+    assert [finding.site for finding in findings if finding.code == "other-definition"] == ["S04"]
+    assert "target-outlier" not in {finding.code for finding in findings}
+
+
 def test_a_number_at_its_ceiling_is_noted():
     iq = np.random.default_rng(0).normal(100, 12, 100).round(1)
     assert "target-ceiling" not in number_codes(iq)
@@ -541,3 +552,11 @@ def test_implausible_ages_are_named_with_their_site():
     months = cohort.table["age"].where(cohort.table["site"] != "S02", 12 * cohort.table["age"])
     found = check_cohort(cohort.with_columns(pd.DataFrame({"age": months}))).findings
     assert ["S02 (10 of 10)" in finding.message for finding in found if finding.code == "implausible-age"] == [True]
+
+
+def test_a_site_of_older_people_has_no_other_definition_of_age():
+    made = make_cohort(n_sites=5, n_per_site=20, n_rois=8)
+    age = made.table["age"].where(made.table["site"] != "S01", made.table["age"] + 60)
+    cohort = with_target(made.with_columns(pd.DataFrame({"age": age})).using(()), "age")
+    (found,) = [finding for finding in check_cohort(cohort).findings if finding.code == "other-definition"]
+    assert found.site == "S01" and "another age" in found.message and "test" not in found.remedy

@@ -154,3 +154,33 @@ def test_a_scale_that_tells_two_of_three_diagnoses_apart_is_named():
     )
     finding = found(cohort)["no-measure"]
     assert finding.severity == "error" and "complaints" in finding.message
+
+
+def test_an_empty_cell_is_of_a_column_and_one_person_of_a_small_site_is_no_share():
+    values = np.random.default_rng(0).normal(2.5, 0.1, (40, 5))
+    values[0, 1] = np.nan
+    site = np.repeat(["A", "B", "C", "D"], 10)
+    people = pd.DataFrame({"subject": [f"p{k}" for k in range(40)], "site": site, "label": np.tile([0.0, 1.0], 20)})
+
+    def found():
+        cohort = Cohort(
+            list(values[:, None]), people, columns_of_table([f"c{k}" for k in range(5)], "t"), measure="table"
+        )
+        return {f.code: f for f in check_cohort(cohort).findings}
+
+    assert "low-coverage" not in found()
+    assert "column" in found()["missing-rois"].message and "edges" not in found()["missing-rois"].remedy
+    values[1, 1] = np.nan
+    assert "2 of" not in found()["low-coverage"].message and "1 column" in found()["low-coverage"].message
+
+
+def test_zeros_are_named_beside_a_site_in_other_units():
+    """Centimetres at one site are near zero for those in millimetres."""
+    values, site = np.random.default_rng(0).normal(2.5, 0.1, (120, 4)), np.repeat(["A", "B", "C", "D"], 30)
+    values[site == "B"] /= 10
+    values[:4, 2] = 0
+    people = pd.DataFrame({"subject": [f"p{k:03}" for k in range(120)], "site": site, "label": np.tile([0.0, 1.0], 60)})
+    columns = columns_of_table(["c0", "c1", "c2", "c3"], "t")
+    findings = check_cohort(Cohort(list(values[:, None]), people, columns, measure="table")).findings
+    (found,) = [finding for finding in findings if finding.code == "zero-as-missing"]
+    assert found.subjects == ("p000", "p001", "p002", "p003") and "in 1 columns: c2" in found.message

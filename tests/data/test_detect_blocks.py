@@ -1,5 +1,7 @@
 """What init sees in folders of matrices, tables and arrays, and that the study file it would write reads them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,8 @@ from brainroam.cli.init import study_text
 from brainroam.data.detect import look
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.measures import measures_of
+from brainroam.data.readers.series import read_series
+from brainroam.errors import ReaderError, UsageError
 
 N, P = 12, 5
 RNG = np.random.default_rng(0)
@@ -320,3 +324,73 @@ def test_of_correlations_and_their_fisher_z_in_one_folder_one_is_read(tmp_path):
         assert cohort.measure == "matrices" and not cohort.blocks
         np.testing.assert_allclose(cohort.series[3], weak[3])
     assert "holds the same as" in look(tmp_path).remarks["blocks"]
+
+
+def test_measures_are_not_offered_as_the_diagnosis_and_usual_names_of_sex_are_known(tmp_path):
+    """One csv of ages, as of fcon1000: nobody has a diagnosis."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"sub_id": [f"Oslo_sub{k:05d}" if k % 2 else f"Rome_sub{k:05d}" for k in range(60)]})
+    people["age"], people["PTGENDER"] = rng.uniform(20, 60, 60).round(1), rng.choice(["M", "F"], 60)
+    measures = rng.normal(2.5, 0.2, (60, 12)).round(2)
+    table = people.join(pd.DataFrame(measures, columns=[f"lh_G_region{k}" for k in range(12)]))
+    table.to_csv(tmp_path / "wide.csv", index=False)
+    (asked,) = look(tmp_path / "wide.csv").questions
+    assert asked.option == "label_col" and asked.choices == ("none",) and "--target" in asked.text
+    guess = look(tmp_path / "wide.csv", {"target": "age"})
+    assert not guess.questions and guess.options["sex_col"] == "PTGENDER" and "sex_col" not in guess.remarks
+
+
+def test_new_people_are_read_whatever_diagnoses_they_have(tmp_path):
+    """Three codes, of which a model knows two: nobody needs a diagnosis to be predicted."""
+    table = pd.DataFrame({"id": [f"p{k}" for k in range(30)], "site": "X", "dx": ["AD", "CN", "MCI"] * 10})
+    values = np.random.default_rng(0).normal(2.5, 0.2, (30, 12)).round(3)
+    table.join(pd.DataFrame(values, columns=[f"lh_r{k}" for k in range(12)])).to_csv(tmp_path / "new.csv", index=False)
+    with pytest.warns(UserWarning, match="which is the condition"):
+        cohort = load_cohort(tmp_path / "new.csv", require_label=False)
+    assert len(cohort) == 30 and cohort.table["label"].isna().all()
+    told = load_cohort(tmp_path / "new.csv", require_label=False, case="AD", control="CN")
+    assert told.table["label"].notna().sum() == 20
+    with pytest.raises(UsageError, match="AC"):
+        load_cohort(tmp_path / "new.csv", require_label=False, case="AC")
+
+
+def test_columns_of_one_name_and_other_values_are_kept_under_the_name_of_their_file(tmp_path):
+    table = pd.DataFrame(
+        {"id": [f"p{k}" for k in range(20)], "site": ["A", "B"] * 10, "dx": ["HC", "HC", "MDD", "MDD"] * 5}
+    )
+    table.to_csv(tmp_path / "people.csv", index=False)
+    rng = np.random.default_rng(0)
+    one, two = (pd.DataFrame(rng.normal(3, 0.2, (20, 120)), columns=[f"lh_r{k}" for k in range(120)]) for _ in range(2))
+    two["lh_r7"] = one["lh_r7"]
+    for name, values in {"lh.aparc": one, "rh.aparc": two}.items():
+        table[["id"]].join(values).to_csv(tmp_path / f"{name}.csv", index=False)
+    block = {"table": [str(tmp_path / "lh.aparc.csv"), str(tmp_path / "rh.aparc.csv")]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of pandas: a table put together column by column
+        cohort = load_cohort(tmp_path / "people.csv", blocks={"anatomy": block}, measures="none")
+    assert (
+        cohort.n_rois == 239
+        and "rh.aparc: lh_r8" in cohort.atlas.labels
+        and "rh.aparc: lh_r7" not in cohort.atlas.labels
+    )
+    assert cohort.series[3][0, cohort.atlas.labels.index("rh.aparc: lh_r8")] == pytest.approx(two["lh_r8"][3])
+
+
+@pytest.mark.parametrize("content", [b"MATLAB 7.3 MAT-file, Platform: GLNXA64", b"\x89HDF\r\n\x1a\n"])
+def test_a_file_of_matlab_in_hdf5_says_what_it_needs(tmp_path, monkeypatch, content):
+    monkeypatch.setattr("brainroam.data.readers.hdf.installed", lambda _: False)
+    (tmp_path / "p1.mat").write_bytes(content + bytes(600))
+    with pytest.raises(ReaderError, match="h5py"):
+        read_series(tmp_path / "p1.mat")
+
+
+def test_variables_of_matlab_in_hdf5_are_read_with_their_axes_turned_back(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    x = np.random.default_rng(0).normal(size=(30, 5))
+    with h5py.File(tmp_path / "p1.mat", "w", userblock_size=512) as file:
+        file["series"] = x.T
+        file["name"] = np.array([112, 49], dtype=np.uint16)
+        file["name"].attrs["MATLAB_class"] = b"char"
+    with open(tmp_path / "p1.mat", "r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file")
+    assert np.array_equal(read_series(tmp_path / "p1.mat").values, x)

@@ -39,7 +39,7 @@ def test_what_goes_into_a_store_comes_out(make, tmp_path):
     assert list(again.blocks) == list(cohort.blocks)
     assert again.atlas == cohort.atlas
     some = brainroam.load_cohort(path, sites=["S02"])
-    assert some.manifest_hash == cohort.select(["S02"])._apart().manifest_hash
+    assert some.manifest_hash == cohort.select(["S02"])._as_whole().manifest_hash
 
 
 @pytest.mark.parametrize(("make", "method"), [(matrices, "core"), (table, "core"), (blocks, "ensemble")])

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import brainroam
+from brainroam.data.columns import of_the_condition
 from brainroam.data.target import Target, TargetRequest
 from brainroam.data.target_column import guess_kind, with_target
 from brainroam.errors import DataError, UsageError
@@ -53,6 +54,47 @@ def test_few_numbers_have_to_be_named_and_words_are_classes(cohort):
     assert with_target(cohort, "stage:ordered").target.classes == ("0", "1", "2", "3")
     assert with_target(cohort, "group_name").target == Target("group_name", "classes", ("HC", "MDD", "SCZ"))
     assert guess_kind(pd.Series(["0", "1", "1"])) == "two classes"
+
+
+@pytest.mark.parametrize("mapping", [False, True])
+def test_words_are_steps_in_the_order_that_is_named(cohort, mapping):
+    order = ("none", "mild", "moderate", "severe")
+    words = pd.DataFrame({"grade": np.resize(["severe", "Mild", "mild ", "none", "moderate"], 60)})
+    words.loc[5, "grade"] = ""
+    graded = cohort.with_columns(words)
+    asked = {"column": "grade", "kind": "ordered", "order": order} if mapping else f"grade:ordered={', '.join(order)}"
+    found = with_target(graded, asked)
+    assert found.target == Target("grade", "ordered", order)
+    assert found.table["label"][:5].tolist() == [3, 1, 1, 0, 2] and len(found) == 59
+    with pytest.raises(DataError, match="ordered=Mild,moderate,severe"):
+        with_target(graded, "grade:ordered")
+    with pytest.raises(DataError, match="no step"):
+        with_target(graded, "grade:ordered=none,mild,severe")
+    with pytest.raises(UsageError, match="order"):
+        with_target(graded, {"column": "grade", "kind": "classes", "order": order})
+
+
+def test_new_people_with_an_unnamed_step_have_no_known_value(cohort):
+    graded = cohort.with_columns(pd.DataFrame({"grade": np.resize(["mild", "severe", "extreme"], 60)}))
+    found = with_target(graded, "grade:ordered=none,mild,severe", require_label=False)
+    assert found.target.classes == ("mild", "severe") and found.table["label"].isna().sum() == 20
+
+
+@pytest.mark.parametrize("kind", ["classes", "ordered"])
+def test_new_people_of_whom_nobody_has_a_value_are_no_error(cohort, kind):
+    found = with_target(cohort.with_columns(pd.DataFrame({"grade": [""] * 60})), f"grade:{kind}", require_label=False)
+    assert found.target.kind == kind and found.table["label"].isna().all()
+
+
+@pytest.mark.parametrize("months", [False, True])
+def test_a_usual_covariate_in_another_unit_is_nearly_the_target(cohort, months):
+    days = pd.DataFrame({"age_days": (cohort.table["age"] * 365.25).round()})
+    table = cohort.table.assign(age=cohort.table["age"].where((cohort.table["site"] != "S01") | (not months), 12 * 7))
+    given = cohort.made_of(cohort.series, table).with_columns(days)
+    found = with_target(given, "age_days")
+    assert "age" in of_the_condition(found.table, ["age", "sex"], found.target)
+    hidden = found.using(["sex"]).without_labels().table
+    assert hidden["age"].isna().all() and hidden["sex"].notna().all()
 
 
 def test_what_cannot_be_a_target_is_refused(cohort):

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from brainroam.core.targets import counted_as, macro_auc
+from brainroam.core.targets import equivalent_sizes, macro_auc
 from brainroam.evaluation.forecast import expected_classes
 from brainroam.evaluation.stats.classes import macro_verdict, site_metrics
 
@@ -48,7 +48,7 @@ def judged(found: np.ndarray, counts: np.ndarray):
 def foretold(found: np.ndarray, counts: np.ndarray, scores_of: Callable[[np.ndarray], np.ndarray]) -> list[bool]:
     """Whether the macro AUC of new sites (`NEW`) lies in its 95 % interval; ``scores_of`` draws scores of people."""
     names = ("auc", "auc_var", "class_var")
-    sites = {**dict(zip(names, found.T, strict=True)), "m": counted_as(counts)}
+    sites = {**dict(zip(names, found.T, strict=True)), "m": equivalent_sizes(counts)}
     sites |= dict.fromkeys(("balanced_acc", "balanced_acc_var"), np.full(len(found), np.nan))
     inside = []
     for people in NEW.values():

@@ -114,7 +114,9 @@ def test_an_interrupted_second_round_is_finished_by_the_same_command(cohort, tmp
 def test_the_files_that_a_version_names_are_there():
     named = {*identity.USED_BY_EVERY_RUN, *identity.SHOWS_IN_THE_DATA}
     assert {path for path in named if not path.exists()} == set()
-    assert {"people.py", "stored_cohort.py"} <= {path.name for path in identity.imported(identity.USED_BY_EVERY_RUN)}
+    assert {"people.py", "stored_cohort.py"} <= {
+        path.name for path in identity.imported_files(identity.USED_BY_EVERY_RUN)
+    }
 
 
 def test_line_ends_do_not_change_the_code(tmp_path, own_method):

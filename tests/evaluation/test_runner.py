@@ -23,7 +23,7 @@ from brainroam.data.folds import hold_out
 from brainroam.data.synthetic import make_cohort
 from brainroam.errors import BrainroamError, DataError, RunsError, UsageError
 from brainroam.evaluation import runner
-from brainroam.evaluation.duration import Pace, without_dear
+from brainroam.evaluation.duration import Pace, without_expensive
 from brainroam.evaluation.results import compare, load_runs
 from brainroam.evaluation.run_records import make_tasks, read_run_file, write_checksummed
 from brainroam.evaluation.runner import evaluate
@@ -452,9 +452,9 @@ def test_a_reference_that_would_take_most_of_the_time_is_no_default():
     small, wide = (
         type("People", (list,), {"n_rois": n, "n_features": n * (n - 1) // 2})(range(182)) for n in (20, 352)
     )
-    kept, why = without_dear(["ensemble", "tangent-ridge"], wide, 6)
+    kept, why = without_expensive(["ensemble", "tangent-ridge"], wide, 6)
     assert kept == ["ensemble"] and "tangent-ridge is left out" in why
-    assert without_dear(["ensemble", "tangent-ridge"], small, 6) == (["ensemble", "tangent-ridge"], "")
+    assert without_expensive(["ensemble", "tangent-ridge"], small, 6) == (["ensemble", "tangent-ridge"], "")
 
 
 def test_finished_runs_tell_how_long_the_others_take(tmp_path):

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.cli.source import size_in_bytes
+from brainroam.core.connectivity import EdgeKind
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_statistics import site_statistics
 from brainroam.data import stored_cohort
@@ -67,7 +68,7 @@ def test_blocks_give_what_memory_gives(store, tmp_path, small_parts, deconfoundi
     people, on_disk = brainroam.load_cohort(store), StoredCohort(store, tmp_path)
     deconfounder = SiteDeconfounder(pooled=deconfounding == "pooled", slopes="shrunken")
     covariates = people.covariates(["age", "sex"])
-    expected = site_statistics(people, covariates, deconfounder, "pearson", 0.5, False, "mean")
+    expected = site_statistics(people, covariates, deconfounder, EdgeKind("pearson"), "mean")
     evidence, found = find_scaffold(on_disk, settings)
     assert found.edges.tolist() == expected.scaffold(people.sites, 80, 0.75, 0.7).edges.tolist()
     np.testing.assert_allclose(evidence.contrast, expected.contrast, atol=1e-9)

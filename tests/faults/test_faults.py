@@ -13,7 +13,7 @@ from brainroam.cli import main
 from brainroam.data.readers.participants import Scratch
 from brainroam.data.readers.text import Series
 from brainroam.errors import BrainroamError
-from brainroam.utils.files import exchanged
+from brainroam.utils.files import exchange
 from brainroam.utils.model_files import load_model, save_model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ def test_a_model_is_replaced_in_one_step(tmp_path, monkeypatch):
 
 
 def test_a_model_is_replaced_where_the_system_cannot_exchange(tmp_path, monkeypatch):
-    monkeypatch.setattr("brainroam.utils.model_files.exchanged", lambda *_: False)
+    monkeypatch.setattr("brainroam.utils.model_files.exchange", lambda *_: False)
     for kind in ("old", "new"):
         save_model(tmp_path / "model", {"kind": kind}, {"x": np.zeros(2)})
     assert load_model(tmp_path / "model")[0]["kind"] == "new"
@@ -61,7 +61,7 @@ def test_a_model_is_replaced_where_the_system_cannot_exchange(tmp_path, monkeypa
 
 
 def test_what_does_not_exist_cannot_be_exchanged(tmp_path):
-    assert not exchanged(tmp_path / "one", tmp_path / "other")
+    assert not exchange(tmp_path / "one", tmp_path / "other")
 
 
 @linux

@@ -18,7 +18,7 @@ from brainroam.methods.deep.disco import ALPHA, balance, divergence, entmax, ove
 from brainroam.methods.deep.fc_hgnn import chebyshev, hemispheres, population_links
 from brainroam.methods.deep.gsat import GSAT, information
 from brainroam.methods.deep.irm import slope_of, squared_mean
-from brainroam.methods.deep.layers import GINConv, attention_scorer, stacked
+from brainroam.methods.deep.layers import GINConv, attention_scorer, stack_layers
 from brainroam.methods.deep.xg_gnn import MetaNetwork, disagreement, group_difference
 
 
@@ -170,7 +170,7 @@ def test_brainood_alignment_counts_only_people_with_the_edge():
 
 
 def test_brainood_high_pass_is_the_difference_from_the_neighbours_mean():
-    network = BrainOODNetwork(stacked(GINConv, 4, 2, 1, 0.0), attention_scorer(2, 2, 0.0), 2, 4).eval()
+    network = BrainOODNetwork(stack_layers(GINConv, 4, 2, 1, 0.0), attention_scorer(2, 2, 0.0), 2, 4).eval()
     h, adjacency = torch.randn(1, 4, 2), torch.zeros(1, 4, 4)
     adjacency[0, 0, 1] = adjacency[0, 1, 0] = adjacency[0, 0, 2] = adjacency[0, 2, 0] = 1
     z = h

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from brainroam.audit.spoiling import corrupted
+from brainroam.audit.spoiling import with_corrupted_data
 from brainroam.core.connectivity import cohort_edges
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.check import find_duplicates
@@ -123,7 +123,7 @@ def test_models_of_tables_are_read_back_as_they_were(table, name, tmp_path):
 def test_a_corrupted_held_out_site_leaves_the_model_as_it_is(table, matrices, name):
     for cohort in (table, matrices):
         held_out = cohort.table["site"] == cohort.sites[0]
-        spoiled = corrupted(cohort, np.flatnonzero(held_out), seed=1)
+        spoiled = with_corrupted_data(cohort, np.flatnonzero(held_out), seed=1)
         settings = {"epochs": 0} if name == "core" else {}
         one, other = (fitted(name, c.subset(~held_out.to_numpy()), **settings).state() for c in (cohort, spoiled))
         assert one.keys() == other.keys()
@@ -217,7 +217,7 @@ def test_blocks_survive_selecting_columns_and_saving(both, tmp_path):
 
 def test_corrupting_a_block_of_the_held_out_site_leaves_the_sum_as_it_is(both):
     held_out = (both.table["site"] == both.sites[0]).to_numpy()
-    spoiled = corrupted(both, np.flatnonzero(held_out), seed=2)
+    spoiled = with_corrupted_data(both, np.flatnonzero(held_out), seed=2)
     for name in both.blocks:
         pairs = zip(both.block(name).series, spoiled.block(name).series, strict=True)
         same = [np.array_equal(one, other, equal_nan=True) for one, other in pairs]

@@ -13,12 +13,13 @@ from brainroam.core.connectivity import EdgeKind, edges
 from brainroam.core.covariates import nuisance_variables
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.model import CoreModel
+from brainroam.core.pathways import SITE_PEOPLE, site_rows
 from brainroam.core.recipe import Recipe
 from brainroam.core.ridge import ridge_candidates
 from brainroam.core.scaffold import site_contrasts
 from brainroam.core.site_edges import SiteEdges
 from brainroam.core.site_folds import SiteFolds
-from brainroam.core.site_statistics import NUMBER_PENALTIES, SITE_PEOPLE, SiteStatistics, site_rows
+from brainroam.core.site_statistics import NUMBER_PENALTIES, SiteStatistics
 from brainroam.core.targets import correlations, number_within_sites, order_gain, slopes
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, MemoryLimitError, UsageError
@@ -84,7 +85,7 @@ def test_methods_learn_a_number_and_are_saved_with_it(cohort, name, tmp_path):
     train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
     fitted = TunedMethod(method_info(name)).fit(train)
     score = fitted.score(new)
-    predicted = fitted.predicted(score)
+    predicted = fitted.predict_number(score)
     if name in NUMBER_METHODS:
         assert correlations(new.targets, score) > 0.4
         assert np.abs(predicted - new.targets).mean() < 20
@@ -94,7 +95,7 @@ def test_methods_learn_a_number_and_are_saved_with_it(cohort, name, tmp_path):
     again.configuration_ = fitted.configuration_
     again.load_state(fitted.state())
     assert again.target_ == cohort.target
-    assert (again.predicted(again.score(new)) == predicted).all()
+    assert (again.predict_number(again.score(new)) == predicted).all()
 
 
 def test_a_method_for_two_classes_says_so(cohort):
@@ -165,7 +166,7 @@ def test_the_people_of_a_held_out_site_cannot_change_how_core_reads_them(cohort)
         deconfounder = SiteDeconfounder(slopes="shrunken")
         statistics = SiteStatistics(values, t, site, cohort.covariates(), deconfounder, contrast="mean", levels=means)
         folds = SiteFolds(statistics, {"tau_percentile": 0, "eta": 0, "zeta": 0}, device=None)
-        found.append(folds.readings(frozenset({"S03"})))
+        found.append(folds.pathways_by_candidate(frozenset({"S03"})))
     assert len(found[0]) == len(NUMBER_PENALTIES)
     for before, after in zip(*found, strict=True):
         np.testing.assert_array_equal(before.skip, after.skip)
@@ -184,7 +185,7 @@ def test_levels_of_sites_are_random_effects_in_the_reading_of_core():
             t[place == k] -= t[place == k].mean()
         rows = site_rows(level, t_level, n_people)
         found = ridge_candidates(within, t, [(0.5,), (4.0,)], rows)
-        unit = ((within**2).sum() + (rows[0] ** 2).sum()) / len(place)
+        unit = ((within**2).sum() + (rows.features**2).sum()) / len(place)
         for penalty, weights in zip((0.5, 4.0), found, strict=True):
             absolute = penalty * unit
             features = np.hstack([within + level[place], np.sqrt(absolute / SITE_PEOPLE) * np.eye(4)[place]])
@@ -206,7 +207,7 @@ def test_core_passes_over_what_the_memory_given_is_too_little_for(cohort, monkey
 def test_a_number_is_predicted_whatever_its_units(cohort):
     times = cohort.predicting(cohort.target, cohort.table.assign(label=1000 * cohort.table["label"] + 7))
     first, second = (TunedMethod(method_info("fc-ridge")).fit(people) for people in (cohort, times))
-    a, b = (fitted.predicted(fitted.score(cohort)) for fitted in (first, second))
+    a, b = (fitted.predict_number(fitted.score(cohort)) for fitted in (first, second))
     assert np.allclose(1000 * a + 7, b)
 
 

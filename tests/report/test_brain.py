@@ -12,11 +12,10 @@ from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.methods.explanation import Explanation
-from brainroam.report.brain import embedding_section, gates_section, scaffold_section
-from brainroam.report.brain.people import _gates_sentence
+from brainroam.report.brain.people import _gates_sentence, embedding_section, gates_section
 from brainroam.report.brain.person import safe_name, write_person
-from brainroam.report.brain.scaffold import outline, scene
-from brainroam.report.brain.study_explanations import embeddings, explained
+from brainroam.report.brain.scaffold import outline, scaffold_section, scene
+from brainroam.report.brain.study_explanations import embeddings, explain_scaffold
 from brainroam.report.data import read_data
 
 NAMES = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", r"$\frac{ & 'quoted' \"", "=1+1"]
@@ -52,7 +51,7 @@ def embedded(html, name):
 
 
 def test_the_view_draws_the_pathways_most_folds_selected(brain_data):
-    explanation = explained(brain_data).explanation
+    explanation = explain_scaffold(brain_data).explanation
     view = embedded(scaffold_section(brain_data).html, "brain-data")
     counted = explanation.counted.set_index("edge")
     assert len(view["edges"]) == min(len(counted), 120)
@@ -97,7 +96,7 @@ def test_people_are_explained_by_the_score_of_the_method_that_is_reported(brain_
 
 
 def test_what_was_decided_about_the_network_is_said(brain_data):
-    found = explained(brain_data)
+    found = explain_scaffold(brain_data)
     assert "The network is believed by 1.00 (1.00 to 1.00 in 4 folds)." in gates_section(brain_data).html
     weighed = [{"network": share, "gain": gain, "gain_error": 0.01} for share, gain in ((0.0, -0.02), (0.5, 0.0))]
     folds = [fold | {"choice": choice} for fold, choice in zip(found.explanation.folds, weighed, strict=False)]
@@ -142,7 +141,7 @@ def test_run_files_stay_small_and_keep_what_they_promise(brain_runs):
 
 
 def test_a_region_without_coordinates_is_not_drawn(brain_data):
-    explanation = explained(brain_data).explanation
+    explanation = explain_scaffold(brain_data).explanation
     bare = [{**fold, "regions": {**fold["regions"], "mni": None}} for fold in explanation.folds]
     assert scene(type(explanation)(bare, explanation._people)) is None
 

@@ -13,9 +13,9 @@ from brainroam.data.atlas import Atlas, columns_of_table, load_atlas
 from brainroam.data.atlas.anatomy import LOBES, lobes_of
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
-from brainroam.evaluation.run_records import kept_explanation
+from brainroam.evaluation.run_records import explanation_to_keep
 from brainroam.methods.core import Core
-from brainroam.methods.explanation import Explanation, described, leading_axes
+from brainroam.methods.explanation import Explanation, describe_edges, leading_axes
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.brain.figures import drawings, lobes_drawing
@@ -163,14 +163,14 @@ def test_what_a_run_keeps_is_plain_the_same_again_and_depends_on_nobody_beside(s
     training, people = split
     info = method_info(name)
     make = partial(Core, **SMALL) if name == "core" else partial(info.make, **({"epochs": 2} if name == "gcn" else {}))
-    kept = [kept_explanation(make().fit(training, seed=3), training, people) for _ in range(2)]
+    kept = [explanation_to_keep(make().fit(training, seed=3), training, people) for _ in range(2)]
     assert json.dumps(kept[0], allow_nan=False) == json.dumps(kept[1], allow_nan=False)
     if name == "majority":
         assert kept[0] is None
         return
     fitted = make().fit(training, seed=3)
     table = people.table.assign(label=1 - people.labels)
-    alone = kept_explanation(fitted, training, Cohort(people.series, table).subset([5]))
+    alone = explanation_to_keep(fitted, training, Cohort(people.series, table).subset([5]))
     np.testing.assert_allclose(alone["embedding"][0], kept[0]["embedding"][5], rtol=1e-3, atol=1e-5)
     assert ("edges" in kept[0]) == (name == "core")
     if name == "core":
@@ -193,7 +193,9 @@ def test_the_ensemble_needs_no_covariates_of_a_person(split):
 
 def test_schaefer_is_drawn_by_its_networks():
     atlas = load_atlas("schaefer100")
-    fold = described("scaffold", "d_com", atlas, {"edge": np.array([0, 98, 4000]), "d_com": np.array([0.3, -0.2, 0.1])})
+    fold = describe_edges(
+        "scaffold", "d_com", atlas, {"edge": np.array([0, 98, 4000]), "d_com": np.array([0.3, -0.2, 0.1])}
+    )
     explanation = Explanation([fold], [pd.DataFrame({"subject": [], "site": []})])
     assert explanation.networks["pathways"].sum() == 3
     assert set(explanation.networks["network_1"]) <= set(atlas.networks)

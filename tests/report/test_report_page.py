@@ -65,7 +65,7 @@ def test_the_verdict_is_that_of_compare(full_report, full_runs):
     assert f"ensemble ranks the right one higher {100 * row['auc']:.0f} times out of 100" in first
     assert f"expect {100 * row['next_low']:.0f} to {100 * row['next_high']:.0f} of 100" in first
     plain = table[(table["method"] == "fc-ridge") & (table["protocol"] == "loso")].iloc[0]
-    assert f"Plain ridge regression on the same connectivity reaches {100 * plain['auc']:.0f}" in first
+    assert f"Plain ridge regression (fc-ridge) on the same connectivity reaches {100 * plain['auc']:.0f}" in first
     assert f"ensemble has a mean AUC of {row['auc']:.2f}" in figures
     assert f"next site is expected between {row['next_low']:.2f} and {row['next_high']:.2f}" in figures
     assert f"{row['worst_auc']:.2f} {row['worst_site']}" in figures
@@ -118,7 +118,7 @@ def test_every_column_that_needs_it_is_explained(full_report):
         titles = [cell.get("title") for cell in found.xpath("./thead/tr/th")][1:]
         legend = found.getparent().getnext().text_content()
         unexplained = [cell.text_content() for cell in found.xpath("./thead/tr/th")[1:] if not cell.get("title")]
-        assert set(unexplained) <= {"Sites", "Folds"}, unexplained
+        assert set(unexplained) <= {"Sites", "Folds", "People", "With the condition"}, unexplained
         assert all(title in legend for title in titles if title)
 
 
@@ -262,7 +262,7 @@ def test_a_method_that_beats_covariates_has_no_worry_about_them(tmp_path):
     page = parse(brainroam.write_report(runs, tmp_path / "r.html"))
     assert not [title for title in concerns_of(page) if "ovariates alone" in title or "not known" in title]
     (bold,) = page.xpath("//p[@class='judgement']")
-    assert "it is better than covariates alone (confounds)" in bold.text_content()
+    assert "It is better than covariates alone (confounds)" in bold.text_content()
 
 
 @pytest.mark.usefixtures("undrawn")

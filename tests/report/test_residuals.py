@@ -10,7 +10,7 @@ from brainroam import make_cohort
 from brainroam.cli import app
 from brainroam.core.connectivity import cohort_edges, pearson_edges
 from brainroam.data.cohort import Cohort
-from brainroam.report.relmats import deconfounded, write_edge_table
+from brainroam.report.relmats import deconfounded_edges, write_edge_table
 
 
 def made(n_rois=8):
@@ -19,7 +19,7 @@ def made(n_rois=8):
 
 def test_residuals_of_training_people_have_neither_site_nor_covariate_left():
     cohort = made()
-    residuals, edges = deconfounded(cohort).values, cohort_edges(cohort, "pearson")
+    residuals, edges = deconfounded_edges(cohort).values, cohort_edges(cohort, "pearson")
     for site in cohort.sites:
         here = (cohort.table["site"] == site).to_numpy()
         q = cohort.table.loc[here, ["age", "mean_fd"]].to_numpy()
@@ -39,7 +39,7 @@ def test_a_held_out_site_is_not_learned_from():
         series[k] = rng.normal(size=series[k].shape)
     table.loc[np.flatnonzero(away)[1:], "age"] = 99.0
     other = Cohort(series, table, covariates=cohort.covariate_names)
-    one, two = (deconfounded(x, held_out=["S03"]) for x in (cohort, other))
+    one, two = (deconfounded_edges(x, held_out=["S03"]) for x in (cohort, other))
     assert set(one.by[away]) == {"frozen"} and set(one.by[~away]) == {"site"}
     np.testing.assert_array_equal(one.values[~away], two.values[~away])
     first = np.flatnonzero(away)[0]
@@ -53,7 +53,7 @@ def test_the_command_writes_what_the_function_gives(tmp_path):
     result = CliRunner().invoke(app, [*typed, "--table", "--out", str(tmp_path / "edges")])
     assert result.exit_code == 0, result.output
     table = pd.read_csv(tmp_path / "edges" / "edges.tsv", sep="\t")
-    expected = deconfounded(cohort, held_out=["S03"]).values
+    expected = deconfounded_edges(cohort, held_out=["S03"]).values
     np.testing.assert_allclose(table.iloc[:, 4:].to_numpy(), expected, rtol=1e-4, atol=1e-5)
     assert table["deconfounded"].value_counts().to_dict() == {"site": 40, "frozen": 20}
     assert list(table)[4] == "ROI_001--ROI_002"

@@ -1,4 +1,4 @@
-"""Inputs that are readable but wrong, odd or ambiguous: what a case is, how it is run, and the table for the docs.
+"""Inputs that are readable but wrong, odd or ambiguous: what a case is, how it is run, and the table of all.
 
 A module ``cases_<topic>.py`` in this folder holds a list ``CASES``. `test_campaign` runs each in an empty folder.
 """
@@ -17,8 +17,8 @@ from brainroam.cli import app
 from brainroam.errors import BrainroamError
 
 HERE = Path(__file__).parent
-DOCS = HERE.parents[1] / "docs" / "results" / "tried.md"
-BEGIN, END = "<!-- campaign: begin -->", "<!-- campaign: end -->"
+TABLE = HERE / "CASES.md"
+PAGE = HERE.parents[1] / "docs" / "results" / "tried.md"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Case:
     id : str
         Unique and short, with dashes.
     what : str
-        The input in a few words, for the table of the docs.
+        The input in a few words, for the table of all cases.
     make : callable
         Writes the input into the folder it is given.
     do : str or callable
@@ -91,19 +91,23 @@ def _called(do: Callable[[Path], Any], folder: Path) -> tuple[str, str, Any]:
     return "done", "\n".join(str(warning.message) for warning in caught), value
 
 
+def counts() -> str:
+    """How many cases of each topic come out how, as the docs say it."""
+    return "; ".join(
+        f"{topic}: {len(cases)} cases ({', '.join(f'{_count(cases, outcome)} {outcome}' for outcome in OUTCOMES)})"
+        for topic, cases in topics().items()
+    )
+
+
 def table() -> str:
     """All cases as a markdown table, with the number of outcomes above it."""
-    found = topics()
-    counts = [
-        f"{topic}: {len(cases)} cases ({', '.join(f'{_count(cases, outcome)} {outcome}' for outcome in OUTCOMES)})"
-        for topic, cases in found.items()
-    ]
     rows = [
         f"| {case.what.replace('|', '/')} | {case.outcome} | {case.phrase.replace('|', '/')} |"
-        for cases in found.values()
+        for cases in topics().values()
         for case in cases
     ]
-    return "\n".join([f"{'; '.join(counts)}.", "", "| input | outcome | what is said |", "|---|---|---|", *rows])
+    head = ["# Readable but wrong: all cases", "", "Written by `python -m tests.valid_but_wrong`.", "", f"{counts()}."]
+    return "\n".join([*head, "", "| input | outcome | what is said |", "|---|---|---|", *rows]) + "\n"
 
 
 OUTCOMES = ("right", "refused", "warned")
@@ -111,10 +115,3 @@ OUTCOMES = ("right", "refused", "warned")
 
 def _count(cases: list[Case], outcome: str) -> int:
     return sum(case.outcome == outcome for case in cases)
-
-
-def write_table() -> None:
-    """Put the table into the docs, between its marks."""
-    before, _, rest = DOCS.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    DOCS.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", encoding="utf-8")

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from tests.valid_but_wrong.campaign import DOCS, Case, run, table, topics
+from tests.valid_but_wrong.campaign import PAGE, TABLE, Case, counts, run, table, topics
 
 CASES = [case for cases in topics().values() for case in cases]
 
@@ -18,5 +18,6 @@ def test_no_case_has_the_id_of_another():
     assert [name for name, n in Counter(case.id for case in CASES).items() if n > 1] == []
 
 
-def test_the_table_of_the_docs_is_that_of_the_cases():
-    assert table() in DOCS.read_text(encoding="utf-8"), "run: python -m tests.valid_but_wrong"
+def test_the_table_is_that_of_the_cases_and_the_docs_count_them():
+    assert TABLE.read_text(encoding="utf-8") == table(), "run: python -m tests.valid_but_wrong"
+    assert f"{counts()}." in PAGE.read_text(encoding="utf-8")

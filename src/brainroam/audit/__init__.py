@@ -1,4 +1,4 @@
-"""Does a result cheat? Checks for any method, registered or your own, and for the data it was had from.
+"""Checks for leaks and shortcuts, of any method (registered or your own) and of the data.
 
 The audit sees what a method does while it runs, at one held-out site, on data that it changes; `CANNOT_SEE` lists what
 leaves no trace there. Let your procedure begin with the raw data.
@@ -12,7 +12,7 @@ from types import ModuleType
 from brainroam.audit.candidates import Procedure, candidates_of
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks
-from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, shuffled, site_decodability
+from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, permutation_checks, site_decodability
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.checks import Audit, Check
@@ -88,18 +88,18 @@ def audit(
             checks.append(check())
             advance(name)
         for item in candidates:
-            for found in leak_checks(item, cohort, processes, seed):
-                checks.append(found)
-                advance.now(f"{item.name}: {found.name}")
+            for outcome in leak_checks(item, cohort, processes, seed):
+                checks.append(outcome)
+                advance.now(f"{item.name}: {outcome.name}")
             advance(f"{item.name}: leaks")
-            checks += shuffled(item, cohort, processes, permutations, seed, advance)
+            checks += permutation_checks(item, cohort, processes, permutations, seed, advance)
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
 
 
-class _Room(ModuleType):
-    """Room and verb have one name: ``brainroam.audit.leaks`` is a module, ``brainroam.audit(cohort)`` a call."""
+class _CallablePackage(ModuleType):
+    """A package that can be called: ``brainroam.audit(cohort)`` runs the audit."""
 
     __call__ = staticmethod(audit)
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallablePackage

@@ -18,7 +18,7 @@ Procedure: TypeAlias = Callable[[Cohort, np.ndarray, np.ndarray, int], np.ndarra
 
 
 class Outcome(NamedTuple):
-    """Scores of each group of held-out people, and the bytes of everything that was learned, where they are shown."""
+    """Scores of each group of held-out people, and the learned arrays as bytes, where the method has a state."""
 
     scores: list[np.ndarray]
     state: dict[str, bytes]
@@ -40,7 +40,7 @@ class Candidate(Protocol):
 
 @dataclass(frozen=True)
 class MethodCandidate:
-    """A `Method`, registered or not; it is handed the training people only, so it can leak by its memory alone."""
+    """A `Method`, registered or not. It sees the training people only, so it can leak only by what it remembers."""
 
     info: MethodInfo
     fixed: dict[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class MethodCandidate:
 
     @property
     def name(self) -> str:
-        """With its parameters, where nobody gave it a name of their own."""
+        """The given name, else that of the method with its parameters."""
         return self.own_name or full_name(self.info.name, self.fixed)
 
     def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
@@ -76,7 +76,7 @@ class ProcedureCandidate:
 
     @property
     def name(self) -> str:
-        """Of the function, where nobody gave another one."""
+        """The given name, else that of the function."""
         return self.own_name or getattr(self.procedure, "__name__", type(self.procedure).__name__)
 
     def run(self, cohort: Cohort, train: np.ndarray, groups: Sequence[np.ndarray], seed: int) -> Outcome:
@@ -112,7 +112,7 @@ def candidates_of(methods: Judged | Sequence[Judged] | Mapping[str, Judged]) -> 
 
 
 def candidate(method: Judged) -> Candidate:
-    """Whatever can be audited, under one roof.
+    """Make a candidate of a name, a method, an estimator or a procedure.
 
     >>> candidate("core[budget=20]").name
     'core[budget=20]'

@@ -41,7 +41,7 @@ Answer = TypeVar("Answer")
 
 
 class Run(Protocol):
-    """What does something with a candidate in a fresh process."""
+    """A function that calls another one on a candidate in a fresh process."""
 
     def __call__(
         self,
@@ -54,7 +54,7 @@ class Run(Protocol):
 
 
 class FreshProcesses:
-    """Where runs of any candidate are made; a context that ends what it started."""
+    """A context in which candidates are run in fresh processes, all of which end with it."""
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="brainroam-audit-")
@@ -67,11 +67,11 @@ class FreshProcesses:
 
     @property
     def folder(self) -> Path:
-        """For what all runs may share; it goes with this context."""
+        """A folder for what all runs share; it is deleted with this context."""
         return Path(self._folder.name)
 
     def of(self, candidate: Candidate) -> Run:
-        """What runs a candidate, as it is now, whatever it does in this process later."""
+        """A function that runs a candidate in the state that it has now."""
         try:
             packed = cloudpickle.dumps(candidate)
         except (pickle.PicklingError, TypeError, AttributeError) as error:
@@ -157,7 +157,7 @@ def serve() -> None:
 
 
 def _packages(modules: Iterable[str]) -> list[str]:
-    """Those that are ours or of an installed package; what somebody wrote beside may do more than define things.
+    """The modules of brainroam and of installed packages: importing a script of the user may have side effects.
 
     >>> _packages(["numpy.linalg", "my_methods"])
     ['numpy.linalg']
@@ -168,7 +168,7 @@ def _packages(modules: Iterable[str]) -> list[str]:
 
 
 def _answer(message: bytes) -> bytes:
-    """What was asked for or the error, in a folder that is empty."""
+    """The pickled result, or error, of a request that is run in an empty folder."""
     shared = os.getcwd()
     with tempfile.TemporaryDirectory(dir=shared) as folder:
         os.chdir(folder)

@@ -1,4 +1,4 @@
-"""`evaluate` as users call it: a method that did not come with brainroam is searched for leaks first.
+"""`evaluate` as users call it: methods that did not come with brainroam are audited first.
 
 Once per study, by the leak checks alone and on few people, so that it costs little beside the study; a folder of runs
 keeps the verdict. It is printed on stderr. When the runs are done, their scores are looked at as those of a file are
@@ -41,12 +41,12 @@ def _searching_for_leaks(evaluate: Callable[Given, Results]) -> Callable[Given, 
     @wraps(evaluate)
     def searched(*args: Given.args, **kwargs: Given.kwargs) -> Results:
         arguments = signature(evaluate).bind(*args, **kwargs).arguments
-        candidates = list(foreign(arguments["methods"], arguments.get("parameters") or {}))
+        candidates = list(foreign_methods(arguments["methods"], arguments.get("parameters") or {}))
         if not candidates:
             return evaluate(*args, **kwargs)
-        search(arguments["cohort"], candidates, arguments.get("out"))
+        search_leaks(arguments["cohort"], candidates, arguments.get("out"))
         results = evaluate(*args, **kwargs)
-        look_back(results, arguments["cohort"], candidates)
+        check_finished_runs(results, arguments["cohort"], candidates)
         return results
 
     return searched
@@ -55,10 +55,10 @@ def _searching_for_leaks(evaluate: Callable[Given, Results]) -> Callable[Given, 
 evaluate = _searching_for_leaks(runner.evaluate)
 
 
-def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandidate]:
+def foreign_methods(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandidate]:
     """Those of the methods that did not come with brainroam.
 
-    >>> list(foreign(["fc-ridge", "core[budget=20]"], {}))
+    >>> list(foreign_methods(["fc-ridge", "core[budget=20]"], {}))
     []
     """
     for info, own in resolve(methods):
@@ -66,11 +66,11 @@ def foreign(methods: Any, parameters: Mapping[str, Any]) -> Iterator[MethodCandi
             yield MethodCandidate(info, {**parameters, **own})
 
 
-def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
-    """Print what the leak checks say of each, unless they have said it in this study before."""
+def search_leaks(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Path | None = None) -> None:
+    """Run the leak checks on each candidate that this study has not checked yet, and print the outcome."""
     file = None if out is None else Path(out) / KEPT
     audits = _audits if file is None else _read(file)
-    new = {key: item for item in candidates if (key := _key(item, cohort)) not in audits}
+    new = {key: item for item in candidates if (key := _audit_key(item, cohort)) not in audits}
     if not new:
         return
     with FreshProcesses() as processes:
@@ -83,32 +83,32 @@ def search(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str | Pat
     _write(file, audits)
 
 
-def look_back(results: Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
-    """Say what the scores of finished runs show of a leak, and keep it with the verdict of the search."""
+def check_finished_runs(results: Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:
+    """Check the scores of finished runs for signs of a leak, and keep the outcome with that of the leak checks."""
     file = None if results.path is None else results.path / KEPT
     audits = _audits if file is None else _read(file)
     for item in candidates:
-        seen = [check for check in check_scores(results, [item.name]) if check.passed is False]
-        evidence = [f"{check.name} ({check.evidence})" for check in seen]
-        names = [check.name for check in seen]
+        suspicious = [check for check in check_scores(results, [item.name]) if check.passed is False]
+        evidence = [f"{check.name} ({check.evidence})" for check in suspicious]
+        names = [check.name for check in suspicious]
         for spec, outcome in results.records:
             if spec.method == item.name and COMPANY in outcome["notes"]:
                 names, evidence = [*names, "single-subject"], [*evidence, f"single-subject (at {spec.fold}: {COMPANY})"]
                 break
-        kept = audits.get(_key(item, cohort))
-        if not names or kept is None:
+        audit = audits.get(_audit_key(item, cohort))
+        if not names or audit is None:
             continue
         words = f"the scores of its runs fail {counted(len(names), 'check', 'checks')}: {listed(evidence)}"
-        if words in kept["verdict"]:
+        if words in audit["verdict"]:
             continue
-        audits[_key(item, cohort)] = {**kept, "verdict": f"{kept['verdict']}; {words}", "suspicious": True}
+        audits[_audit_key(item, cohort)] = {**audit, "verdict": f"{audit['verdict']}; {words}", "suspicious": True}
         print(f"audit of {item.name}: {words}", file=sys.stderr)
-        if not kept["leak"]:
+        if not audit["leak"]:
             warnings.warn(f"the scores of {item.name} are suspicious: {', '.join(names)} failed", stacklevel=4)
     _write(file, audits)
 
 
-def _key(item: MethodCandidate, cohort: Cohort) -> str:
+def _audit_key(item: MethodCandidate, cohort: Cohort) -> str:
     return f"{item.name} {code_version(item.info)} {cohort.manifest_hash}"
 
 
@@ -118,8 +118,8 @@ def _warn(name: str, failed: Sequence[str]) -> None:
 
 @one_thread()
 def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -> tuple[str, list[str]]:
-    """In words, and which checks failed; by few people, or by everybody where a method needs more."""
-    some, checks, problem = few(cohort), None, ""
+    """The outcome in words and the checks that failed, on few people, or on everybody where a method needs more."""
+    some, checks, problem = few_people(cohort), None, ""
     for people in [some] if len(some) == len(cohort) or cohort.on_disk else [some, cohort]:
         try:
             checks = list(leak_checks(item, people, processes))
@@ -135,11 +135,11 @@ def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -
     return f"no leak found by {len(checks)} checks with {len(people)} people; brainroam audit does more", []
 
 
-def few(cohort: Cohort) -> Cohort:
+def few_people(cohort: Cohort) -> Cohort:
     """A few people of both classes of a few sites; everybody where that would be too few to hold out a site.
 
     >>> from brainroam.data.synthetic import make_cohort
-    >>> few(make_cohort(n_sites=6, n_per_site=30, n_rois=8))
+    >>> few_people(make_cohort(n_sites=6, n_per_site=30, n_rois=8))
     Cohort(80 people, 4 sites, 40 with the condition, 8 regions of 'custom')
     """
     sites = usable_sites(cohort)[:MOST_SITES]

@@ -1,11 +1,11 @@
-"""Does anything of the held-out people reach the model? Change them, and see what else changes.
+"""Leak checks: change the held-out people in many ways, and see whether the model or other scores change.
 
 One site is held out. Then, everything else being equal, and each time in a fresh process and an empty folder,
 
 ``reproducible``    learned and scored a second time in the same process: not a byte may change
 ``single-subject``  some people scored alone: each must score as in company
 ``names``           everybody under another id, every site under another name: no score may change
-``test-labels``     their labels turned round: no score may change
+``test-labels``     their labels flipped: no score may change
 ``corruption``      half of them get other series, another site and label, and other values in every column: the other
                     half's scores may not change, nor, where a method shows its state, a single byte of what was
                     learned, threshold included
@@ -15,14 +15,14 @@ One site is held out. Then, everything else being equal, and each time in a fres
                     noise covers the label
 ``lengths``         half of them were scanned for shorter or longer than anybody: the other half's scores may not change
 ``regions``         half of them lack regions that everybody had: the other half's scores may not change
-``training-labels`` the labels of everybody trained on turned round, at several held-out sites: a score turns round
+``training-labels`` the labels of everybody trained on flipped, at several held-out sites: a score turns round
                     with them. What stays, the mean of both scores, may not follow the true labels: it would come from a
                     table, a variable, or weights made with these people. Of several classes, two that people of the
                     site have change places, controls never, and the difference of their scores is what turns round
 ``memory``          scored after another site was held out and scored in the same process: no score may change. A method
                     that keeps something of a person from a fold that trained on them (``lru_cache``, ``joblib.Memory``
                     without the fold in its key, a dictionary, a file) has seen everybody's label by the second fold
-``inner-folds``     the labels of training people whom an inner fold holds out turned round: their scores may not
+``inner-folds``     the labels of training people whom an inner fold holds out flipped: their scores may not
                     change; asked of methods that have an ``out_of_fold`` of their own, which is handed those labels
 
 From ``test-labels`` on everybody has a new id in each run, so nothing kept by id is of use.
@@ -31,6 +31,7 @@ From ``test-labels`` on everybody has a new id in each run, so nothing kept by i
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -39,11 +40,11 @@ from scipy.stats import t as student
 from brainroam.audit.candidates import Candidate, MethodCandidate, Outcome
 from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import (
-    corrupted,
-    nudged,
     of_other_lengths,
-    renamed,
+    with_corrupted_data,
     with_flipped_labels,
+    with_new_names,
+    with_small_noise,
     with_swapped_classes,
     without_regions,
 )
@@ -80,6 +81,14 @@ def leak_checks(candidate: Candidate, cohort: Cohort, processes: FreshProcesses,
     yield from _Leaks(candidate.name, cohort, seed, processes.of(candidate)).checks()
 
 
+class Remainder(NamedTuple):
+    """Ranks of the mean of a site's scores by both kinds of training labels, true labels, and the classes swapped."""
+
+    ranks: np.ndarray
+    label: np.ndarray
+    swapped: tuple[int, ...]
+
+
 class _Leaks:
     """The checks of one method at one held-out site."""
 
@@ -100,24 +109,28 @@ class _Leaks:
         yield self._reproducible(first, again)
         yield self._single_subject(same, groups, alone)
         yield self._names(first)
-        base = first if self.by_name else self.renamed
+        base = first if self.by_name else self.under_new_names
         yield self._test_labels(base)
         yield self._training_labels()
         yield from self._corruption(base)
         yield self._check_nudge(base)
         spoilt = self.test[::2]
-        yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, "how long")
-        yield self._of_others("regions", partial(without_regions, people=spoilt), base, "with which regions")
+        half, table = f"one half of the {self.people}", self.cohort.measure == "table"
+        if self.cohort.measure == "series":
+            change = f"changed how long {half} were scanned"
+            yield self._of_others("lengths", partial(of_other_lengths, people=spoilt), base, change)
+        change = f"emptied a cell of each of {half}" if table else f"changed with which regions {half} were scanned"
+        yield self._of_others("regions", partial(without_regions, people=spoilt), base, change)
         yield self._memory(base)
         yield from self._inner_folds()
 
-    def _once(self, change: Callable[[Cohort], Cohort], group: np.ndarray) -> Outcome:
+    def _run_once(self, change: Callable[[Cohort], Cohort], group: np.ndarray) -> Outcome:
         """One run in a fresh process; under new names, unless the method cannot do without the old ones."""
         return self.run(in_turn, change(self._rename()), [(self.train, [group])], self.seed)[0]
 
     def _rename(self) -> Cohort:
         self.draw += 1
-        return self.cohort if self.by_name else renamed(self.cohort, self.seed, self.draw)
+        return self.cohort if self.by_name else with_new_names(self.cohort, self.seed, self.draw)
 
     def _reproducible(self, first: Outcome, again: Outcome) -> Check:
         moved = gap(again.scores[0], first.scores[0])
@@ -142,22 +155,22 @@ class _Leaks:
     def _names(self, first: Outcome) -> Check:
         text = "gave everybody another id and every site another name: "
         try:
-            self.renamed = self._once(lambda cohort: cohort, self.test)
+            self.under_new_names = self._run_once(lambda cohort: cohort, self.test)
         except Exception as error:
             self.by_name = True
             text += (
                 f"nothing can be scored any more ({type(error).__name__}: {error}); people are looked up by their ids"
             )
             return Check("names", self.method, False, float("inf"), ROUNDING, text)
-        moved = gap(self.renamed.scores[0], first.scores[0])
+        moved = gap(self.under_new_names.scores[0], first.scores[0])
         text += "no score changed" if moved <= ROUNDING else f"{_share(moved)}; scores are read from names"
         return Check("names", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 
     def _test_labels(self, base: Outcome) -> Check:
-        turned = self._once(partial(with_flipped_labels, people=self.test[len(self.test) > 3 :]), self.test)
+        turned = self._run_once(partial(with_flipped_labels, people=self.test[len(self.test) > 3 :]), self.test)
         moved = gap(turned.scores[0], base.scores[0])
         same = moved == 0 and turned.state == base.state
-        text = f"turned round the labels of the {self.people}, but for one, so that the share of cases changes too: "
+        text = f"flipped the labels of the {self.people}, except one, so that the share of cases changes, too: "
         text += (
             "nothing changed"
             if same
@@ -177,7 +190,7 @@ class _Leaks:
         alike = likeness(*(np.concatenate([x - x.mean() for x in each]) for each in (stays, labels)))
         limit = max(_chance_likeness(n - len(remains) + 1), FIXED_RULE)
         swapped = listed(" and ".join(self.cohort.target.classes[code] for code in pair) for pair in set(pairs) - {()})
-        done = f"{swapped} changed places" if swapped else "turned round the labels of everybody"
+        done = f"{swapped} changed places" if swapped else "flipped the labels of everybody"
         sites = counted(len(remains), "site", "sites")
         text = f"{done} in training, {sites} held out one by one: what stays of the scores of {n} people "
         if alike <= limit:
@@ -187,8 +200,8 @@ class _Leaks:
             text += "variable, or weights made with these people"
         return Check("training-labels", self.method, alike <= limit, alike, limit, text)
 
-    def _what_stays(self, fold: Fold) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]] | None:
-        """Ranks of the mean of a site's scores by both kinds of training labels, true labels there, classes swapped.
+    def _what_stays(self, fold: Fold) -> Remainder | None:
+        """What stays of a site's scores when the training labels are flipped.
 
         None of a site without two classes that can change places. Ranks are equal where nothing stays but rounding.
         """
@@ -207,7 +220,7 @@ class _Leaks:
             label = (label[who] == one).astype(float)
         stays = (scores + turned) / 2
         moves = np.ptp(stays) > ROUNDING * np.ptp(scores)
-        return (rankdata(stays) / len(stays) if moves else np.zeros(len(stays))), label, pair
+        return Remainder(rankdata(stays) / len(stays) if moves else np.zeros(len(stays)), label, pair)
 
     def _pair(self, label: np.ndarray) -> tuple[int, ...]:
         """The two commonest classes of these people; controls stay, as CORE compares all others with them."""
@@ -219,16 +232,16 @@ class _Leaks:
         scores, moved, changed = base.scores[0], 0.0, set[str]()
         spoilt = np.empty(scores.shape)
         for k in (0, 1):
-            outcome = self._once(partial(corrupted, people=self.test[k::2], seed=self.seed), self.test)
+            outcome = self._run_once(partial(with_corrupted_data, people=self.test[k::2], seed=self.seed), self.test)
             moved = max(moved, gap(outcome.scores[0][1 - k :: 2], scores[1 - k :: 2], scores))
             changed |= _changed_arrays(outcome, base)
             spoilt[k::2] = outcome.scores[0][k::2]
-        text = f"spoilt one half of the {self.people}, then the other: "
+        text = f"replaced the data and labels of one half of the {self.people}, then of the other: "
         if moved <= ROUNDING and not changed:
-            text += "the scores of the half left alone did not change"
+            text += "the scores of the unchanged half stayed the same"
             text += f", nor one byte of the {len(base.state)} arrays learned" if base.state else ""
         else:
-            text += f"in the half left alone {_share(moved)}"
+            text += f"in the unchanged half {_share(moved)}"
             text += f", and what was learned changed ({', '.join(sorted(changed))})" if changed else ""
             text += "; something is learned from the people to be predicted, such as a scaler fitted on everybody"
         yield Check("corruption", self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
@@ -236,16 +249,17 @@ class _Leaks:
 
     def _spoilt(self, before: np.ndarray, after: np.ndarray) -> Check:
         alike, limit = likeness(before, after), _chance_likeness(len(before))
-        text = f"compared the scores of the {self.people} before and after they were spoilt: correlation {alike:.2f}; "
+        text = f"compared the scores of the {self.people} before and after their data were replaced: correlation "
+        text += f"{alike:.2f}; "
         if alike <= limit:
             text += "a score comes from the person's own data"
         else:
-            text += "who has become somebody else scores as before, so the score comes from elsewhere, such as a file"
+            text += "other data give the same scores, so these come from elsewhere, such as a file"
         return Check("spoilt", self.method, alike <= limit, alike, limit, text)
 
     def _check_nudge(self, base: Outcome) -> Check:
         before = base.scores[0]
-        after = self._once(partial(nudged, people=self.test, seed=self.seed), self.test).scores[0]
+        after = self._run_once(partial(with_small_noise, people=self.test, seed=self.seed), self.test).scores[0]
         moved = np.abs(after - before).reshape(len(before), -1).max(axis=1) / max(float(np.ptp(before)), TINY)
         usual = float(np.quantile(moved, 1 - FEW))
         text = f"moved what was measured of the {self.people} by a thousandth of its spread: "
@@ -258,24 +272,24 @@ class _Leaks:
             )
         return Check("nudged", self.method, usual <= JUMP, usual, JUMP, text)
 
-    def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, what: str) -> Check:
-        """Change one half, and score the other half only: whoever cannot read the changed people need not."""
-        text = f"changed {what} one half of the {self.people} were scanned: "
+    def _of_others(self, name: str, change: Callable[[Cohort], Cohort], base: Outcome, changed: str) -> Check:
+        """Change one half of the held-out people and score the other half only."""
+        text = f"{changed}: "
         try:
-            outcome = self._once(change, self.test[1::2])
+            outcome = self._run_once(change, self.test[1::2])
         except Exception as error:
             text += f"the procedure stops ({type(error).__name__}: {str(error)[:100]}), so this was not checked"
             return Check(name, self.method, None, None, ROUNDING, text)
         moved = gap(outcome.scores[0], base.scores[0][1::2], base.scores[0])
-        changed = "" if outcome.state == base.state else ", and what was learned changed"
-        if moved <= ROUNDING and not changed:
+        learned = "" if outcome.state == base.state else ", and what was learned changed"
+        if moved <= ROUNDING and not learned:
             text += "the scores of the other half did not change"
         else:
-            text += f"in the other half {_share(moved)}{changed}; data are cut to what everybody has in common"
-        return Check(name, self.method, moved <= ROUNDING and not changed, moved, ROUNDING, text)
+            text += f"in the other half {_share(moved)}{learned}; data are cut to what everybody has in common"
+        return Check(name, self.method, moved <= ROUNDING and not learned, moved, ROUNDING, text)
 
     def _memory(self, base: Outcome) -> Check:
-        """Another site is held out first; everybody has a new id, so that nothing is found which a run before kept."""
+        """Hold out another site first, in the same process; everybody has a new id in each run."""
         others = [name for name in usable_sites(self.cohort) if name != self.site]
         if not others:
             text = "no second site can be held out with both classes in it and elsewhere, so this was not checked"
@@ -292,7 +306,7 @@ class _Leaks:
         return Check("memory", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 
     def _inner_folds(self) -> Iterator[Check]:
-        """For a method whose inner folds are its own: are the labels read that it is handed and must not use?"""
+        """For a method with inner folds of its own: does it use labels of people whom an inner fold holds out?"""
         training = self.cohort.subset(self.train)
         site = training.table["site"].to_numpy()
         fold = hold_out(site, site[:1])
@@ -305,7 +319,7 @@ class _Leaks:
         if honest is None or turned is None:
             return
         moved = gap(turned, honest)
-        text = f"turned round the labels of the people of {site[0]}, whom an inner fold holds out: "
+        text = f"flipped the labels of the people of {site[0]}, whom an inner fold holds out: "
         text += "no score changed" if moved <= ROUNDING else f"{_share(moved)}; out_of_fold reads labels it must not"
         yield Check("inner-folds", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 

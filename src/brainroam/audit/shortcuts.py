@@ -26,7 +26,7 @@ from brainroam.evaluation.checks import Check
 from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.splits import SiteStratifiedKFold, folds
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.classes import counted_as
+from brainroam.evaluation.stats.classes import equivalent_sizes
 from brainroam.evaluation.stats.compare import summarise
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.numbers import weights_of
@@ -74,12 +74,12 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, label, site):
         features = EdgeFeatures("pearson")
         trained, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
-        scores["before"].append(_is_recognised(trained, new, site[train], site[test]))
+        scores["before"].append(_recognises_site(trained, new, site[train], site[test]))
         frozen = SiteDeconfounder().fit(trained, covariates=covariates.iloc[train], site=site[train])
         trained, new = (
             frozen.frozen_residuals(edges, covariates.iloc[people]) for edges, people in ((trained, train), (new, test))
         )
-        scores["after"].append(_is_recognised(trained, new, site[train], site[test]))
+        scores["after"].append(_recognises_site(trained, new, site[train], site[test]))
     before, after = (float(np.mean(np.concatenate(scores[when]))) for when in ("before", "after"))
     chance = float(np.mean([np.mean(site == name) for name in site]))
     limit = chance + 2 * (chance * (1 - chance) / len(cohort)) ** 0.5
@@ -104,16 +104,16 @@ def confounds_only(cohort: Cohort) -> Check:
     words = listed([CONFOUNDS[name] for name in names])
     if cohort.target.is_number:
         number = numbers.verdict(numbers.average_seeds(results.scores))
-        return _confounds(f"{words} alone: correlation", number.r, 0.0, number.low, number.high, number.reason)
+        return _judge_confounds(f"{words} alone: correlation", number.r, 0.0, number.low, number.high, number.reason)
     if cohort.target.is_classes:
         macro, _ = classes.summary(classes.average_seeds(results.scores, cohort.target), cohort.target)
-        return _confounds(f"{words} alone: macro AUC", macro.mean, 0.5, macro.low, macro.high, macro.reason)
+        return _judge_confounds(f"{words} alone: macro AUC", macro.mean, 0.5, macro.low, macro.high, macro.reason)
     row = summarise(results.scores, results.predictions).iloc[0]
     limits = float(row["auc_low"]), float(row["auc_high"])
-    return _confounds(f"{words} alone: AUC", float(row["auc"]), 0.5, *limits, row["reason"])
+    return _judge_confounds(f"{words} alone: AUC", float(row["auc"]), 0.5, *limits, row["reason"])
 
 
-def _confounds(measured: str, value: float, chance: float, low: float, high: float, reason: str) -> Check:
+def _judge_confounds(measured: str, value: float, chance: float, low: float, high: float, reason: str) -> Check:
     predict = low > chance
     text = f"{measured} {value:.3f} at held-out sites "
     if np.isnan(low):
@@ -124,7 +124,7 @@ def _confounds(measured: str, value: float, chance: float, low: float, high: flo
     return Check("confounds-only", "", None if predict else True, value, chance, text)
 
 
-def _is_recognised(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def _recognises_site(train: np.ndarray, test: np.ndarray, site: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Whether the site of each test person is told right by a ridge classifier."""
     mean = train.mean(axis=0)
     rotated, axes = principal_axes(train - mean)
@@ -189,7 +189,7 @@ def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
         return mean_over_sites([float(correlations(t, score)) for t, score in large], weights)
     measured = macro_auc if cohort.target.is_classes else auc
     counts = np.array([np.bincount(label.astype(int), minlength=len(cohort.target.classes) or 2) for label, _ in sites])
-    m = counted_as(counts) if cohort.target.is_classes else counts.min(axis=1)
+    m = equivalent_sizes(counts) if cohort.target.is_classes else counts.min(axis=1)
     return mean_over_sites([float(measured(label, score)) for label, score in sites], site_weights(m, m))
 
 
@@ -213,12 +213,12 @@ def shuffle_checks(
     text = f"mean {measure} over held-out sites {real:.3f}, by default settings; p = {p:.2g} against {n} permutations "
     text += f"(the smallest they can give is {smallest:.2g})"
     if p > NOTABLE:
-        few = p == smallest  # no permutation did as well
-        text += f": too few to tell; give {FEWEST} or more" if few else ": cannot be told from chance"
+        too_few = p == smallest  # no permutation did as well
+        text += f": too few to tell; give {FEWEST} or more" if too_few else ": cannot be told from chance"
     yield Check("better-than-chance", name, True if p <= NOTABLE else None, p, NOTABLE, text)
 
 
-def shuffled(
+def permutation_checks(
     item: Candidate,
     cohort: Cohort,
     processes: FreshProcesses,
@@ -242,7 +242,7 @@ def shuffled(
 
 
 def _measure(target: Target) -> tuple[str, float]:
-    """What `mean_order` gives, in words, and what it is by chance."""
+    """The name of what `mean_order` measures, and its value by chance."""
     if target.is_number:
         return "correlation", 0.0
     return ("macro AUC" if target.is_classes else "AUC"), 0.5

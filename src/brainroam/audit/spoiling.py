@@ -1,4 +1,4 @@
-"""A cohort in which some people are other people: by name, by label, or in everything that is known of them.
+"""Copies of a cohort in which names, labels or data of some people are changed.
 
 Each function gives a cohort of its own, with nothing remembered of the one it was made from.
 """
@@ -14,14 +14,14 @@ NUDGE = 1e-3  # of the spread of a measurement: far below what a second scan of 
 STRANGE = {"age": 99.0, "sex": 1.0, "mean_fd": 9.0, "tr": 0.5}  # what other columns get is made from their values
 
 
-def renamed(cohort: Cohort, seed: int, draw: int) -> Cohort:
+def with_new_names(cohort: Cohort, seed: int, draw: int) -> Cohort:
     """Everybody under a new id, another one in each draw, and sites under new names, the same in all draws.
 
     The order of the sites' names stays: methods take sites in that order. Nothing may follow the order of ids.
 
     >>> from brainroam.data.synthetic import make_cohort
     >>> cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
-    >>> renamed(cohort, 0, 1).sites, renamed(cohort, 0, 1).table["subject"][0]
+    >>> with_new_names(cohort, 0, 1).sites, with_new_names(cohort, 0, 1).table["subject"][0]
     (['place-1-5534', 'place-2-9053'], 'person-59254397')
     """
     table, names = cohort.table, np.random.default_rng([seed, 3])
@@ -56,13 +56,13 @@ def with_swapped_classes(cohort: Cohort, people: np.ndarray, pair: Sequence[int]
     return cohort.made_of(cohort.series, table)
 
 
-def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
+def with_corrupted_data(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
     """These people have series of noise, the other label, and strange values in every column, the site included.
 
     Of several blocks all are noise: a score may come from any of them.
     """
     if cohort.blocks:
-        return _in_every_block(cohort, lambda block, k: corrupted(block, people, seed + k))
+        return _in_every_block(cohort, lambda block, k: with_corrupted_data(block, people, seed + k))
     rng = np.random.default_rng([seed, 2])
     series, table = cohort.series, with_flipped_labels(cohort, people).table
     for i in people:
@@ -73,13 +73,13 @@ def corrupted(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
     return cohort.made_of(series, table)
 
 
-def nudged(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
+def with_small_noise(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort:
     """What was measured of these people, moved by noise of a thousandth of its spread: the same for all purposes.
 
     The spread is that of a region over time, of the entries of a matrix, or of a column over people.
     """
     if cohort.blocks:
-        return _in_every_block(cohort, lambda block, k: nudged(block, people, seed + k))
+        return _in_every_block(cohort, lambda block, k: with_small_noise(block, people, seed + k))
     rng, series = np.random.default_rng([seed, 5]), cohort.series
     columns = np.nanstd(np.concatenate(series), axis=0) if cohort.measure == "table" else None
     for i in people:

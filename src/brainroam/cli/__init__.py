@@ -76,11 +76,11 @@ def errors_in_words() -> Iterator[None]:
     """The one place where errors and warnings written for people become a line on stderr, and errors an exit code."""
     try:
         with warnings.catch_warnings():
-            said: set[str] = set()  # data that are read twice would be warned of twice
+            shown: set[str] = set()  # data that are read twice would be warned of twice
 
             def say_once(message: Warning | str, *_: Any, **__: Any) -> None:
-                if str(message) not in said:
-                    said.add(str(message))
+                if str(message) not in shown:
+                    shown.add(str(message))
                     _say(f"warning: {message}", "yellow")
 
             warnings.showwarning = say_once

@@ -112,17 +112,17 @@ def bids_app(
     parcellation, settings = load_parcellation(atlas, names), Settings()
     runs = find_runs(bids_dir, filters.get("task", [None])[0], filters.get("space", [None])[0])
     runs = [run for run in runs if _passes(run, filters)]
-    wanted = _labelled(runs, participant_label)
+    selected = _with_labels(runs, participant_label)
     finished = {
         run for run in runs if record_of(run, out_dir, parcellation.name, asked_for(run, parcellation, settings))
     }
     # Jobs of single people share a folder: each writes its tables of all that is there.
-    chosen = [run for run in runs if run in finished or (level == "participant" and run in wanted)]
+    chosen = [run for run in runs if run in finished or (level == "participant" and run in selected)]
     if level == "group":
-        chosen = [run for run in chosen if run in wanted]
+        chosen = [run for run in chosen if run in selected]
     if not chosen:
         raise DataError(f"{out_dir} holds no series of {bids_dir} with these options; do the level participant first")
-    jobs = n_cpus if mem is None else min(n_cpus, max(1, int(mem * 1e9 / max(map(_bytes, wanted)))))
+    jobs = n_cpus if mem is None else min(n_cpus, max(1, int(mem * 1e9 / max(map(_bytes, selected)))))
     done = extract(chosen, bids_dir, out_dir, parcellation, settings, None, jobs, progress=not quiet())
     failed = done.runs[done.runs["error"] != ""]
     for row in failed.itertuples():
@@ -161,7 +161,7 @@ def _passes(run: "BoldRun", filters: dict[str, list[str]]) -> bool:
     return all(parts.get(entity, "") in values for entity, values in filters.items())
 
 
-def _labelled(runs: "list[BoldRun]", labels: Sequence[str] | None) -> "list[BoldRun]":
+def _with_labels(runs: "list[BoldRun]", labels: Sequence[str] | None) -> "list[BoldRun]":
     if not labels:
         return runs
     asked = {f"sub-{label.removeprefix('sub-')}" for label in labels}

@@ -1,4 +1,4 @@
-"""Commands about data: check and audit them, fetch or make some up, extract series, convert, hand edges on."""
+"""Commands about data: check, audit, fetch, simulate, extract, convert and export them."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -19,7 +19,7 @@ from brainroam.cli.source import (
     takes_options,
 )
 from brainroam.errors import UsageError, unknown
-from brainroam.utils.files import expanded, refuse_existing, working_dir
+from brainroam.utils.files import expand_home, refuse_existing, working_dir
 
 if TYPE_CHECKING:
     from brainroam.data.atlas import Atlas
@@ -75,18 +75,20 @@ def audit(
     ] = None,
     out: Annotated[Path | None, output("Also write it as JSON, as runs/audit.json for the report.", "FILE")] = None,
     permutations: Annotated[
-        int, typer.Option(help="Of the labels, for each method; 0 for none.", min=0, metavar="N")
+        int, typer.Option(help="Permutations of the labels for each method; 0 for none.", min=0, metavar="N")
     ] = 19,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Search your data and methods for leaks and shortcuts.
 
-    Holds out a site, changes its labels, series, their lengths, regions and every column, and the names of everybody,
-    each time in a fresh process and folder, and demands that nothing of the model moves; demands that people whose data
-    were spoilt no longer score as before; scores people alone and in company; permutes labels; looks for one person at
-    two sites; asks whether sites can be told apart and whether confounds alone predict. Exit code 1 when a leak is
-    found. Says what it cannot see.
+    Of each method: holds out a site and changes its labels, its data, scan lengths, missing regions, all columns and
+    all names, one after another, each time in a fresh process and folder. Neither the model nor the scores of other
+    people may change, and people whose data were replaced may not score as before. People are also scored alone, and
+    labels are permuted.
+
+    Of the data: looks for one person at two sites, and asks whether sites can be told apart and whether confounds alone
+    predict. Exit code 1 when a leak is found. Says what it cannot see.
 
     [bold]Example:[/bold] brainroam audit ABIDE_pcp --atlas aal --methods fc-ridge --out runs/audit.json
     """
@@ -234,10 +236,10 @@ def export(
     cohort = source.load(require_label=False)
     from brainroam.cli.show import show_excluded
     from brainroam.report import relmats
-    from brainroam.report.relmats import deconfounded as residuals_of
+    from brainroam.report.relmats import deconfounded_edges
 
     show_excluded(cohort.excluded)
-    residuals = residuals_of(cohort, kind, sites) if deconfounded else None
+    residuals = deconfounded_edges(cohort, kind, sites) if deconfounded else None
     if table:
         typer.echo(f"edges of {len(cohort)} people: {relmats.write_edge_table(cohort, out, kind, residuals)}")
     else:
@@ -262,7 +264,7 @@ def convert(
     from brainroam.cli.show import show_excluded
     from brainroam.data.store import store_cohort
 
-    out = expanded(out)
+    out = expand_home(out)
     refuse_existing(out)
     with working_dir(out) as (scratch, left_behind):
         if left_behind:
@@ -300,15 +302,15 @@ def scaffold(
     from brainroam.execution.out_of_core import Settings, discard_work, find_scaffold, save_scaffold
     from brainroam.utils.parameters import require_settings
 
-    given = parse_settings(settings)
+    fixed = parse_settings(settings)
     names = {item.name for item in fields(Settings)}
-    for name in given:
+    for name in fixed:
         if name not in names:
             raise unknown("setting", name, sorted(names))
-    require_settings("scaffold", Settings, given)
+    require_settings("scaffold", Settings, fixed)
     cohort = cohort_on_disk(source, out / "work", memory or "2GB")
-    evidence, selected = find_scaffold(cohort, Settings(**given), jobs or 1, where, progress=not quiet())
-    path = save_scaffold(out, cohort, evidence, selected, Settings(**given))
+    evidence, selected = find_scaffold(cohort, Settings(**fixed), jobs or 1, where, progress=not quiet())
+    path = save_scaffold(out, cohort, evidence, selected, Settings(**fixed))
     discard_work(out / "work")
     for note in evidence.deconfounder.notes_:
         typer.echo(f"note: {note}")
@@ -383,7 +385,7 @@ def extract(
     from brainroam.data.extract.settings import Settings
     from brainroam.execution.extraction import extract as extract_all
 
-    source = expanded(folder)
+    source = expand_home(folder)
     settings = Settings(confounds, gsr, high_pass or None, low_pass or None, standardise, min_coverage)
     runs = find_runs(source, task, space)
     parcellation = load_parcellation(atlas, names)

@@ -14,9 +14,9 @@ PANEL = "What leaves the hospital"
 
 def _show(path: Path | None) -> None:
     if path is not None:
-        from brainroam.execution.federation.show import described
+        from brainroam.execution.federation.show import describe_file
 
-        for line in described(path):
+        for line in describe_file(path):
             typer.echo(line)
         raise typer.Exit
 
@@ -26,7 +26,7 @@ def site(
     source: DataSource,
     out: Annotated[Path, output("The file to send.", "FILE")],
     request: Annotated[
-        Path | None, typer.Option(help="What the coordinator asks for; without it, the first round.", metavar="FILE")
+        Path | None, typer.Option(help="The request of the coordinator; without it, round 1.", metavar="FILE")
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="What this site is called in the files; else as in the data.", metavar="TEXT")
@@ -54,7 +54,7 @@ def site(
     min_count: Annotated[
         int,
         typer.Option(
-            help="Tell nothing that fewer people share; what they alone have is dropped.",
+            help="Disclose nothing that fewer people share.",
             min=3,
             metavar="N",
             rich_help_panel=PANEL,
@@ -62,7 +62,11 @@ def site(
     ] = 5,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Clip and add noise: the budget of this file.", metavar="NUMBER", rich_help_panel=PANEL),
+        typer.Option(
+            help="Clip values and add noise: the privacy budget (epsilon) of this file.",
+            metavar="NUMBER",
+            rich_help_panel=PANEL,
+        ),
     ] = None,
     delta: Annotated[
         float, typer.Option(help="The delta of that budget.", metavar="NUMBER", rich_help_panel=PANEL)
@@ -70,7 +74,9 @@ def site(
     clip: Annotated[
         float,
         typer.Option(
-            help="Root mean square over edges to which a person is clipped.", metavar="NUMBER", rich_help_panel=PANEL
+            help="Largest root mean square over edges of a person; larger ones are clipped.",
+            metavar="NUMBER",
+            rich_help_panel=PANEL,
         ),
     ] = 0.1,
     settings: Annotated[
@@ -92,7 +98,7 @@ def site(
     from brainroam.execution.federation.ledger import Ledger
     from brainroam.execution.federation.protection import Protection
     from brainroam.execution.federation.site import answer
-    from brainroam.utils.files import clear_parts, expanded
+    from brainroam.utils.files import clear_parts, expand_home
     from brainroam.utils.parameters import require_settings
 
     fixed = parse_settings(settings)
@@ -105,9 +111,9 @@ def site(
     if only is not None and cohort.blocks:
         cohort = cohort.block(only).subset(cohort.has_block(only))
     show_excluded(cohort.excluded)
-    ledger = Ledger(expanded(out).parent, name or cohort.sites[0])
+    ledger = Ledger(expand_home(out).parent, name or cohort.sites[0])
     summary = answer(cohort, asked, name, Settings(**fixed), min_per_class, protection, None, min_count, ledger, only)
-    clear_parts(expanded(out).parent, of=out.name)
+    clear_parts(expand_home(out).parent, of=out.name)
     path = summary.write(out)
     for block, part in summary.parts.items():
         for what, why in part.withheld.items():

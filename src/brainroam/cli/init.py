@@ -1,10 +1,10 @@
-"""``brainroam init``: look at a folder, ask what cannot be seen, write a study file with comments."""
+"""``brainroam init``: look at a folder, ask what cannot be guessed, write a study file with comments."""
 
 import os
 import shlex
 import string
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.data.detect import Guess, Question
 
-PANEL = "What cannot always be seen"
+PANEL = "If it cannot be guessed"
 COLUMN = {"metavar": "COLUMN", "rich_help_panel": PANEL}
 COVARIATES = ("age", "sex", "mean_fd")
 STANDARD = ",".join(STANDARD_METHODS)
@@ -47,7 +47,11 @@ def init(
     institution: Annotated[str | None, typer.Option(help="Its column of institutions of sites.", **COLUMN)] = None,
     target: Annotated[
         str | None,
-        typer.Option(help="What is predicted, if not two classes: COLUMN, COLUMN:number, COLUMN:log.", **COLUMN),
+        typer.Option(
+            help="What is predicted, if not two classes: COLUMN, COLUMN:number, COLUMN:log, "
+            "COLUMN:ordered=mild,severe.",
+            **COLUMN,
+        ),
     ] = None,
     case: Annotated[str | None, typer.Option(help="The diagnosis that is the condition.", **CODE)] = None,
     control: Annotated[str | None, typer.Option(help="The diagnosis that is the controls.", **CODE)] = None,
@@ -87,16 +91,13 @@ def init(
 ) -> None:
     """Look at a folder of series and a table of people, and write a study file for it.
 
-    Layout, columns, codes and atlas are guessed from names and values. What cannot be seen is asked on a terminal;
-    elsewhere the options below answer it.
+    Layout, columns, codes and atlas are guessed from names and values. What cannot be guessed is asked on a terminal;
+    without a terminal the options below answer it.
 
     [bold]Example:[/bold] brainroam init my_data && brainroam run study.yaml
     """
     if out.exists() and not force:
         raise UsageError(f"{out} exists already; edit it, or replace it with --force")
-    from brainroam.data.detect import WITH_COLUMNS, look_at_anatomy
-    from brainroam.data.study_file import read_study
-
     given = {
         "subject_col": subject,
         "site_col": site,
@@ -119,40 +120,60 @@ def init(
         "target": target,
         **dict(parse_option(text) for text in option or ()),
     }
-    guess = _settled(Path(folder), {name: value for name, value in given.items() if value is not None})
-    from brainroam.utils.files import expanded, write_text
+    guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
+    from brainroam.cli.show import show_excluded
+    from brainroam.evaluation.runner import is_small
+    from brainroam.utils.files import write_text
 
     chosen = possible_here(STANDARD_METHODS) if methods == STANDARD else split_names(methods)
+    cohort = _read_guessed(guess, folder, out, chosen)
+    covariates = [name for name in COVARIATES if cohort.table[name].notna().any()]
+    write_text(out, study_text(guess, out.parent, chosen, covariates, jobs or (1 if is_small(cohort) else _cores())))
+    for line in _describe_people(cohort, guess):
+        typer.echo(line)
+    show_excluded(cohort.excluded)
+    for line in _describe_columns(cohort, guess, covariates):
+        typer.echo(line)
+    can_be_judged = cohort.table["label"].notna().any() and len(cohort.sites) > 2
+    to_predict = f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    following = f"brainroam run {out}" if can_be_judged else to_predict
+    typer.echo(f"Wrote {out}: look through it, then: {following}")
+
+
+def _read_guessed(guess: "Guess", folder: str, out: Path, methods: list[str]) -> "Cohort":
+    """The cohort that the guessed settings give; anatomy found beside it becomes a block of the guess."""
+    from brainroam.data.atlas import anonymous_atlas
+    from brainroam.data.detect import WITH_COLUMNS, look_at_anatomy
+    from brainroam.data.study_file import read_study
+    from brainroam.utils.files import expand_home, write_text
+
     draft = out.with_name(f".{out.stem}.draft.yaml")  # read before it is shown: a study file that exists can be read
 
     def read_draft() -> "Cohort":
         try:
-            return read_study(write_text(draft, study_text(guess, out.parent, chosen, None, jobs))).load()
+            return read_study(write_text(draft, study_text(guess, out.parent, methods, None))).load()
         finally:
             draft.unlink(missing_ok=True)
 
     cohort = read_draft()
-    if guess.reader not in WITH_COLUMNS and expanded(folder).is_dir():
-        look_at_anatomy(expanded(folder), cohort.table["subject"].tolist(), guess)
+    if guess.reader not in WITH_COLUMNS and expand_home(folder).is_dir():
+        look_at_anatomy(expand_home(folder), cohort.table["subject"].tolist(), guess)
         cohort = read_draft() if guess.blocks else cohort
-    from brainroam.data.atlas import anonymous_atlas
-    from brainroam.data.check.groups import one_institution
-    from brainroam.evaluation.runner import is_small
-
-    if (
-        guess.atlas is None
-        and not cohort.atlas.columns
-        and cohort.atlas.labels != anonymous_atlas(cohort.n_rois).labels
-    ):
-        as_known = "" if cohort.atlas.name == "custom" else f" as {cohort.atlas.name}"
+    regions = cohort.atlas
+    if guess.atlas is None and not regions.columns and regions.labels != anonymous_atlas(cohort.n_rois).labels:
+        as_known = "" if regions.name == "custom" else f" as {regions.name}"
         guess.remarks["atlas"] = f"the files name their {cohort.n_rois} regions, which are read{as_known}"
-    covariates = [name for name in COVARIATES if cohort.table[name].notna().any()]
-    write_text(out, study_text(guess, out.parent, chosen, covariates, jobs or (1 if is_small(cohort) else _cores())))
-    learned, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
+    return cohort
+
+
+def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
+    """How many people, what is predicted of them, and what was measured."""
+    target, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
     labelled = cohort.table["label"].notna().any()
     cases = f"{int((cohort.people['label'] == 1).sum())} with the condition" if labelled else "no diagnosis known"
-    predicted = cases if learned.is_two_classes else f"target {learned.name} ({learned.kind})"
-    typer.echo(
+    steps = f": {', '.join(target.classes)}" if target.classes else ""
+    predicted = cases if target.is_two_classes else f"target {target.name} ({target.kind}{steps})"
+    yield (
         f"{cohort.counted} of {counted(len(cohort.sites), 'site', 'sites')}, {predicted}, {cohort.n_rois} {measured}; "
         f"{len(cohort.excluded)} left out"
     )
@@ -160,31 +181,37 @@ def init(
         if name or cohort.measure != "series":
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
             without = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
-            typer.echo(f"{name or 'measured'}: {block.extent} ({block.measure}){without}")
+            kind = "" if block.measure in block.extent else f" ({block.measure})"
+            order = f"; {guess.remarks[name]}" if "ids" in guess.blocks.get(name, {}) else ""
+            yield f"{name or 'measured'}: {block.extent}{kind}{without}{order}"
+
+
+def _describe_columns(cohort: "Cohort", guess: "Guess", covariates: list[str]) -> Iterator[str]:
+    """Where sites, diagnoses and covariates were found."""
+    from brainroam.data.check.groups import one_institution
+    from brainroam.data.detect import WITH_COLUMNS
+
     if "blocks" in guess.remarks:
-        typer.echo(visible(guess.remarks["blocks"]))
-    for step in cohort.prepared:
-        typer.echo(visible(step))
+        yield visible(guess.remarks["blocks"])
+    yield from map(visible, cohort.prepared)
     if guess.reader == "table" and "participants" in guess.options:
-        typer.echo(f"more about these people: {listed(Path(table).name for table in guess.options['participants'])}")
+        yield f"more about these people: {listed(Path(table).name for table in guess.options['participants'])}"
     if cohort.atlas.name != "custom" and not cohort.atlas.columns:
-        typer.echo(f"atlas: {cohort.atlas.name}")
-    typer.echo(f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})")
+        yield f"atlas: {cohort.atlas.name}"
+    yield f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})"
     for finding in one_institution(cohort.table):
-        typer.echo(f"{finding.message}; {finding.remedy}")
+        yield f"{finding.message}; {finding.remedy}"
     if {"case", "control"} & set(guess.options):
         column = f" (column {guess.options['label_col']!r})" if "label_col" in guess.options else ""
         by_layout = guess.reader not in WITH_COLUMNS
         controls = "as the layout says" if by_layout else _codes(guess, "control")
         source = f" ({guess.remarks['case']})" if by_layout and "case" in guess.remarks else column
-        typer.echo(f"condition: {_codes(guess, 'case')}, controls: {controls}{source}")
+        yield f"condition: {_codes(guess, 'case')}, controls: {controls}{source}"
     columns = {name: guess.options.get(f"{name}_col") for name in covariates}
     used = [name if column in (None, name) else f"{name} (column {column!r})" for name, column in columns.items()]
-    typer.echo(f"covariates: {', '.join(used) or 'none'}")
+    yield f"covariates: {', '.join(used) or 'none'}"
     if "participants" in guess.remarks:
-        typer.echo(guess.remarks["participants"])
-    following = f"brainroam run {out}" if labelled else f"brainroam predict MODEL {out}, or foretell MODEL {out}"
-    typer.echo(f"Wrote {out}: look through it, then: {following}")
+        yield guess.remarks["participants"]
 
 
 def _source_of_sites(guess: "Guess") -> str:
@@ -201,7 +228,7 @@ def _codes(guess: "Guess", role: str) -> str:
     return " or ".join(map(str, others)) if isinstance(others, list) else str(others)
 
 
-def _settled(folder: Path, given: dict[str, Any]) -> "Guess":
+def _resolve_settings(folder: Path, given: dict[str, Any]) -> "Guess":
     """Resolve the study's settings by guessing, then by prompting; without a terminal, name the options to pass."""
     from brainroam.data.detect import look
 
@@ -339,7 +366,7 @@ ABOUT = {
     "runs": "of several: concatenate (each standardised first), or first",
     "case": "the condition",
     "control": "the controls",
-    "template": "where a person's series is",
+    "template": "where a person's file is",
 }
 
 

@@ -1,4 +1,4 @@
-"""Commands about one model: fit it, predict with it, look into it, foretell its worth at a new site."""
+"""Commands about one model: fit it, predict with it, explain it, forecast how well it does at a new site."""
 
 import json
 import math
@@ -86,7 +86,7 @@ def fit(
     start = perf_counter()
     if isinstance(cohort, StoredCohort):
         write_edges(cohort, info.make(**info.settings(fixed)).edge_kinds, jobs or 1, progress=not quiet())
-    _fitted(selected, cohort, seed)
+    _fit(selected, cohort, seed)
     path = save_method(out, selected, cohort, seed)
     for note in selected.notes_:
         typer.echo(f"note: {note}")
@@ -95,17 +95,20 @@ def fit(
         typer.echo(f"{method}: {selected.model_.decision}")
     people = f"{cohort.counted} of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
-    if selected.target_.is_classes:
-        shares = zip(selected.target_.classes, selected.calibration_.prevalence, strict=True)
-        weights = ", ".join(f"{name} {share:.0%}" for name, share in shares)
-        typer.echo(f"Its probabilities hold for shares as here ({weights}); predict --prevalence states others.")
-    elif not selected.target_.is_number:
-        share = selected.calibration_.prevalence
-        typer.echo(
-            f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."
-        )
-    for line in membership_lines(name, len(cohort), selected.target_.name):
+    for line in (*_prevalence_lines(selected), *membership_lines(name, len(cohort), selected.target_.name)):
         typer.echo(line)
+
+
+def _prevalence_lines(method: "TunedMethod") -> list[str]:
+    """For which shares of cases, or of each class, probabilities hold; nothing for a number."""
+    if method.target_.is_number:
+        return []
+    if method.target_.is_classes:
+        shares = zip(method.target_.classes, method.calibration_.prevalence, strict=True)
+        weights = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+        return [f"Its probabilities hold for shares as here ({weights}); predict --prevalence states others."]
+    share = method.calibration_.prevalence
+    return [f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."]
 
 
 @takes_data
@@ -121,7 +124,7 @@ def predict(
         str,
         typer.Option(
             help="strict; unlabelled: all people of a site move its threshold; labelled: those whose number is known "
-            "mend the others' level and scale.",
+            "correct the level and scale of the others.",
             metavar="NAME",
         ),
     ] = "strict",
@@ -171,47 +174,55 @@ def predict(
         discard_work(cohort, out)  # nothing was begun that could be gone on with
         raise
     share_known = known_share(header.get("training", {}), cohort)
-    if share_known > 0:
-        warnings.warn(
-            f"about {share_known:.0%} of these people were in the training of this model: their predictions look "
-            "better than those of people never seen, and say nothing about a new site",
-            stacklevel=1,
-        )
+    _warn_of_known(share_known)
     if level is not None:
         method.sets_.require(round(level / 100, 6))
-    if method.target_.is_number:
-        if controls is not None or prevalence is not None:
-            raise UsageError("--controls and --prevalence are for two classes; this model predicts a number")
+    target = method.target_
+    if target.is_number and (controls is not None or prevalence is not None):
+        raise UsageError("--controls and --prevalence are for two classes; this model predicts a number")
+    named = list(listed_people(controls, "controls")) if controls is not None else []
+    if target.is_number:
         table = number_predictions(method, with_target_of(method, cohort), adapt)
-        discard_work(cohort, out)
-        show_excluded(cohort.excluded)
-        protocols = ", ".join(dict.fromkeys(table["protocol"]))
-        typer.echo(f"{people_and_scans(table)}, {method.target_.name} predicted ({protocols}): {_save(table, out)}")
-        _show_number_validation(table, method, external=share_known == 0)
-        return
-    if method.target_.is_classes:
-        named = list(listed_people(controls, "controls")) if controls is not None else []
+    elif target.is_classes:
         table = class_predictions(method, cohort, _shares(prevalence), named, adapt)
-        discard_work(cohort, out)
-        counts = ", ".join(f"{n} {name}" for name, n in table["predicted"].value_counts().items())
-        protocols = ", ".join(dict.fromkeys(table["protocol"]))
-        typer.echo(f"{people_and_scans(table)}, predicted ({protocols}): {counts}: {_save(table, out)}")
-        _show_class_validation(table, method)
-        return
-    subjects = list(listed_people(controls, "controls")) if controls is not None else []
-    share_stated = None if prevalence is None else as_number(prevalence, "--prevalence")
-    table = predictions(method, cohort, method.familiarity_, subjects, adapt, share_stated)
+    else:
+        stated = None if prevalence is None else as_number(prevalence, "--prevalence")
+        table = predictions(method, cohort, method.familiarity_, named, adapt, stated)
     discard_work(cohort, out)
     show_excluded(cohort.excluded)
-    cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
+    typer.echo(f"{people_and_scans(table)}, {_predicted(table, method)}: {_save(table, out)}")
+    if target.is_number:
+        _show_number_validation(table, method, external=share_known == 0)
+    elif target.is_classes:
+        _show_class_validation(table, method)
+    else:
+        whose = "as among the training people" if prevalence is None else "as stated"
+        share = float(table["prevalence"].iloc[0])
+        typer.echo(f"Probabilities hold where {share:.1%} of people are cases, {whose}.")
+        _show_validation(table, method, external=share_known == 0)
+
+
+def _warn_of_known(share: float) -> None:
+    """Say that predictions of people of the training are no evidence about a new site."""
+    if share > 0:
+        warnings.warn(
+            f"about {share:.0%} of these people were in the training of this model: their predictions look "
+            "better than those of people never seen, and say nothing about a new site",
+            stacklevel=2,
+        )
+
+
+def _predicted(table: "pd.DataFrame", method: "TunedMethod") -> str:
+    """What was predicted of everybody, in words, with what was used of the new site."""
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
+    if method.target_.is_number:
+        return f"{method.target_.name} predicted ({protocols})"
+    if method.target_.is_classes:
+        counts = ", ".join(f"{n} {name}" for name, n in table["predicted"].value_counts().items())
+        return f"predicted ({protocols}): {counts}"
+    cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
-    people = people_and_scans(table)
-    typer.echo(f"{people}, {cases} predicted to have the condition ({protocols}){unlike}: {_save(table, out)}")
-    share = float(table["prevalence"].iloc[0])
-    whose = "as among the training people" if prevalence is None else "as stated"
-    typer.echo(f"Probabilities hold where {share:.1%} of people are cases, {whose}.")
-    _show_validation(table, method, external=share_known == 0)
+    return f"{cases} predicted to have the condition ({protocols}){unlike}"
 
 
 @takes_data
@@ -292,7 +303,7 @@ def foretell(
     ] = None,
     ledger: Ledger = None,
 ) -> None:
-    """Foretell what a model will be worth at new sites, before their diagnoses are opened.
+    """Forecast how well a model will do at new sites, before their diagnoses are opened.
 
     Writes for each site the AUC, balanced accuracy, level and Brier score to be observed there with intervals of 80 and
     95 %, and everybody's score; all of it is hashed. Labels in the data are not used. Commit the printed hash, or send
@@ -346,7 +357,7 @@ def reveal(
     ] = None,
     ledger: Ledger = None,
 ) -> None:
-    """Judge a forecast by the diagnoses: a table of ids and diagnoses, or the study with its labels.
+    """Compare a forecast with the diagnoses: a table of ids and diagnoses, or the study with its labels.
 
     Refuses a forecast that was changed, other people and another model. Says for each site whether the AUC lies inside
     what was foretold, writes reveal.json and a figure, and adds a line to the ledger and its page.
@@ -416,8 +427,8 @@ def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None
         )
 
 
-def _fitted(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
-    """Kinds and sizes of settings are checked before; that some do not go together, only the method finds out."""
+def _fit(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
+    """Fit; settings of which the method finds only now that they do not go together are an error in words."""
     try:
         return selected.fit(cohort, seed)
     except (ArithmeticError, RuntimeError, ValueError) as error:

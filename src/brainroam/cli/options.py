@@ -40,7 +40,7 @@ Quiet = Annotated[
     typer.Option(
         "--quiet",
         "-q",
-        help="Say only what goes wrong; results go to files or --json.",
+        help="Print errors and warnings only; results go to files or --json.",
         rich_help_panel=RESULTS,
     ),
 ]
@@ -87,19 +87,19 @@ Repeats = Annotated[
     typer.Option(help="How often halves (10) or folds (1) are drawn at random.", min=1, max=1000, metavar="N"),
 ]
 NumberOfFolds = Annotated[
-    int, typer.Option("--folds", help="Folds the people of every site are dealt into.", min=2, metavar="N")
+    int, typer.Option("--folds", help="How many folds; each holds out some people of every site.", min=2, metavar="N")
 ]
 Controls = Annotated[
     str | None,
     typer.Option(
         help="Then see what this many controls of the held-out site bring, as 0,5,10,20,40: they move its threshold "
-        "and are not scored.",
+        "and are not scored. Of a number: people whose value is known, who mend level and scale.",
         metavar="N,N",
     ),
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(help="Runs of each random method, averaged inside a site (1).", min=1, max=1000, metavar="N"),
+    typer.Option(help="Seeds of each random method, averaged within a site (1).", min=1, max=1000, metavar="N"),
 ]
 Tuning = Annotated[
     str | None,
@@ -110,7 +110,7 @@ Settings = Annotated[
 ]
 Partial = Annotated[
     bool,
-    typer.Option("--partial", help="Accept a study of which some runs are not finished.", rich_help_panel=RESULTS),
+    typer.Option("--partial", help="Accept a study with unfinished runs.", rich_help_panel=RESULTS),
 ]
 
 # Where it is computed.
@@ -145,7 +145,8 @@ class ReadingOptions:
         str | None, typer.Option(help="Only these sites, with commas between.", metavar="A,B", rich_help_panel=READING)
     ] = None
     preset: Annotated[
-        str | None, typer.Option(help="A named choice of sites, as 'paper'.", metavar="NAME", rich_help_panel=READING)
+        str | None,
+        typer.Option(help="A named selection of sites, such as 'paper'.", metavar="NAME", rich_help_panel=READING),
     ] = None
     max_missing_rois: Annotated[
         float | None,
@@ -173,7 +174,7 @@ class ReadingOptions:
     ] = None
     max_fd: Annotated[
         float | None,
-        typer.Option(help="Leave out who moved more than this: mean FD, mm.", metavar="MM", rich_help_panel=READING),
+        typer.Option(help="Leave out people with a mean FD above this, in mm.", metavar="MM", rich_help_panel=READING),
     ] = None
     covariates: Annotated[
         str | None,
@@ -186,7 +187,8 @@ class ReadingOptions:
     target: Annotated[
         str | None,
         typer.Option(
-            help="Predict this column instead of the diagnosis: FIQ, age:log, severity:ordered, DSM:classes.",
+            help="Predict this column instead of the diagnosis: FIQ, age:log, ADOS:ordered, "
+            "severity:ordered=mild,severe, DSM:classes.",
             metavar="COLUMN",
             rich_help_panel=READING,
         ),
@@ -227,7 +229,9 @@ class EngineOptions:
     cluster_config: Annotated[
         Path | None,
         typer.Option(
-            help="YAML of what to ask the queue for: memory, walltime, ...", metavar="FILE", rich_help_panel=WHERE
+            help="YAML file with what to request from the queue: memory, walltime, ...",
+            metavar="FILE",
+            rich_help_panel=WHERE,
         ),
     ] = None
     dry_run: Annotated[
@@ -271,12 +275,12 @@ class StudyOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder of results; what is finished in it is not done again.",
+            help="The folder of results; finished runs in it are not repeated.",
             metavar="DIR",
             rich_help_panel=RESULTS,
         ),
     ] = None
-    force: Annotated[bool, typer.Option("--force", help="Do finished runs again.", rich_help_panel=RESULTS)] = False
+    force: Annotated[bool, typer.Option("--force", help="Repeat finished runs.", rich_help_panel=RESULTS)] = False
     partial: Partial = False
     json: Json = False
     memory: Memory = None

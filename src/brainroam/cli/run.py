@@ -1,4 +1,4 @@
-"""``brainroam run``: check, hold out sites, audit, compare and report, in one view, going on where it stopped."""
+"""``brainroam run``: check, hold out sites, audit, compare and report; it resumes where it stopped."""
 
 import json
 import time
@@ -29,7 +29,7 @@ from brainroam.cli.source import (
     work_beside,
     workers_of,
 )
-from brainroam.cli.study import asked_of, fitting_methods, repeats_of
+from brainroam.cli.study import Design, default_methods, study_keywords
 from brainroam.data.study_file import read_study
 from brainroam.errors import UsageError, counted, unknown, visible
 from brainroam.methods.registry import split_names
@@ -74,7 +74,7 @@ def run(
     if source.study is None:
         read_study(study)  # says what is wrong with it
     out = options.out or Path(plan.out)
-    wanted = _without(split_names(methods) if methods else source.methods, skip)
+    names = _without(split_names(methods) if methods else source.methods, skip)
     if (out / "report.html").exists() and not (out / "runs" / "study.json").is_file():
         raise UsageError(
             f"{out / 'report.html'} is not of this study: there are no runs beside it; name another folder in {study}, "
@@ -90,11 +90,11 @@ def run(
     from brainroam.methods.registry import check_names
     from brainroam.report.build import write_report
 
-    chosen = protocol_of(protocol or plan.protocol)
-    check_names(wanted)  # a typo is answered before the data are read
-    n_repeats, asked = repeats_of(source, chosen, repeats), asked_of(source, options)
+    check_names(names)  # a typo is answered before the data are read
+    design = Design.of(source, protocol_of(protocol or plan.protocol), folds, repeats)
+    keywords = study_keywords(source, options)
     engine = place.choose_engine(source.data, out / "runs")
-    with Stages() as stages, workers_of(source, engine, asked["jobs"], wanted) as workers:
+    with Stages() as stages, workers_of(source, engine, keywords["jobs"], names) as workers:
         with stages.stage("check") as done:
             # Read once, for the check and for the study.
             everybody = load_or_open(source, work_beside(out), options.memory, everybody=True, workers=workers)
@@ -106,25 +106,25 @@ def run(
             raise typer.Exit(1)
         cohort = everybody.exclude_missing(plan.max_missing_rois)
         if methods is None:
-            wanted = fitting_methods(wanted, cohort, (chosen, folds, n_repeats), stages.say, study)
-        if cohort.blocks and "[" not in wanted[0]:
-            parts = parts_of(wanted[0], list(cohort.blocks))
-            wanted = [*wanted, *(name for name in parts if name not in wanted)]
+            names = default_methods(names, cohort, design, stages.say, study)
+        if cohort.blocks and "[" not in names[0]:
+            parts = parts_of(names[0], list(cohort.blocks))
+            names = [*names, *(name for name in parts if name not in names)]
         results = evaluate(
             cohort,
-            wanted,
-            chosen,
-            n_splits=folds,
-            n_repeats=n_repeats,
+            names,
+            design.protocol,
+            n_splits=design.n_folds,
+            n_repeats=design.n_repeats,
             out=out / "runs",
             engine=workers or engine,
             partial=True,
             progress=stages.runs,
-            **asked,
+            **keywords,
         )
         write_json(out / "runs" / "check.json", report.to_dict())
         with stages.stage("audit") as done:
-            done(_short_audit(cohort, wanted[0], out / "runs" / "audit.json", done.now))
+            done(_short_audit(cohort, names[0], out / "runs" / "audit.json", done.now))
         with stages.stage("compare") as done:
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
@@ -159,10 +159,10 @@ def _without(methods: list[str], skip: str | None) -> list[str]:
     for name in names:
         if name not in methods:
             raise unknown("method of this study", name, methods)
-    kept = [name for name in methods if name not in names]
-    if not kept:
+    remaining = [name for name in methods if name not in names]
+    if not remaining:
         raise UsageError(f"--skip {skip} leaves no method")
-    return kept
+    return remaining
 
 
 def _short_audit(cohort: "Cohort", method: str, file: Path, now: Callable[[str], None]) -> str:
@@ -175,8 +175,8 @@ def _short_audit(cohort: "Cohort", method: str, file: Path, now: Callable[[str],
     from brainroam.execution.progress import Advance
 
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept["manifest_hash"] == cohort.manifest_hash:
+        earlier = json.loads(file.read_text(encoding="utf-8"))
+        if earlier["manifest_hash"] == cohort.manifest_hash:
             return "finished before"
     except (OSError, ValueError, LookupError, TypeError):
         pass  # none yet, or not ours
@@ -192,7 +192,7 @@ def _short_audit(cohort: "Cohort", method: str, file: Path, now: Callable[[str],
 
 
 class Stages:
-    """Five stages in one view: bars with the times gone and left on a terminal, a line per event elsewhere."""
+    """Progress of the five stages: bars with elapsed and remaining time on a terminal, else a line per event."""
 
     def __init__(self) -> None:
         from rich.console import Console

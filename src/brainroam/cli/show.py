@@ -50,7 +50,7 @@ def show_check(report: "CheckReport") -> None:
     console.print(
         f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "
         f"{escape(visible(who))}{unlabelled}; "
-        f"{escape(visible(_measured(cohort)))}"
+        f"{escape(visible(_measurements(cohort)))}"
     )
     console.print(_covariates(cohort), highlight=False, markup=False)
     for step in cohort["prepared"]:
@@ -72,7 +72,7 @@ def show_check(report: "CheckReport") -> None:
         print(f"{command_line()} --exclude {shlex.quote(','.join(people))}")
 
 
-def _measured(cohort: dict[str, Any]) -> str:
+def _measurements(cohort: dict[str, Any]) -> str:
     """What was measured of everybody: "116 regions (aal)", or each block with its name."""
     if list(cohort["measured"]) == ["series"]:
         return f"{cohort['n_rois']} regions ({cohort['atlas']})"
@@ -119,7 +119,8 @@ def _sites(sites: "pd.DataFrame", series: bool) -> Table:
     headings = [visible(name.removeprefix("n_")) for name in classes]
     number = ["target"] if "target_mean" in sites else []
     age = [] if number and sites["age_mean"].isna().all() else ["age"]  # it may be the target itself
-    for heading in ("people", *map(escape, headings), *number, *age, "M", "F", "volumes", "TR", "lacking*"):
+    timed = ["volumes", "TR"] if sites["volumes_max"].any() else []
+    for heading in ("people", *map(escape, headings), *number, *age, "M", "F", *timed, "lacking*"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row, of_each in zip(sites.itertuples(), sites[classes].to_numpy().tolist(), strict=True):
         table.add_row(
@@ -128,13 +129,17 @@ def _sites(sites: "pd.DataFrame", series: bool) -> Table:
             *(_mean(row.target_mean, row.target_std) for _ in number),
             *(_mean(row.age_mean, row.age_std) for _ in age),
             *(str(n) if row.male + row.female else "-" for n in (row.male, row.female)),
-            "-".join(str(n) for n in sorted({row.volumes_min, row.volumes_max})) if row.volumes_max else "-",
-            "-".join(f"{tr:g}" for tr in sorted({*row.tr[:1], *row.tr[-1:]})) or "-",
+            *(_length(row) for _ in timed[:1]),
+            *("-".join(f"{tr:g}" for tr in sorted({*row.tr[:1], *row.tr[-1:]})) or "-" for _ in timed[1:]),
             str(row.with_missing_rois),
         )
     what = "constant or non-finite regions" if series else "missing regions or columns"
     table.caption, table.caption_justify = f"* people with {what}", "right"
     return table
+
+
+def _length(row: Any) -> str:
+    return "-".join(str(n) for n in sorted({row.volumes_min, row.volumes_max})) if row.volumes_max else "-"
 
 
 def _mean(mean: float, std: float) -> str:

@@ -22,7 +22,7 @@ from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
 from brainroam.evaluation.stats.classes import ClassComparison
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
 from brainroam.evaluation.stats.metrics import JUDGED, RULE
-from brainroam.evaluation.stats.numbers import two_digits
+from brainroam.evaluation.stats.numbers import amount, two_digits
 from brainroam.evaluation.stats.target_comparison import TargetComparison
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.registry import as_typed, full_name
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def show_results(results: Results, out: Path, json: bool) -> None:
     """Print what a study found and where it is kept."""
     if not results.target.is_two_classes:
-        _show_told(compare(results), json, compared=False)
+        _show_target_comparison(compare(results), json, compared=False)
         if not json:
             print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {out}")
         return
@@ -54,21 +54,44 @@ def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> Non
     from brainroam.evaluation.next_site import adaptation_summary, adapted, coverage
     from brainroam.utils.files import write_csv
 
-    rows = adapted(results.records, controls)
+    rows, target = adapted(results.records, controls), results.target
     write_csv(out / "adaptation.csv", rows)
-    write_csv(out / "prediction_sets.csv", coverage(results.records))
+    if not target.is_number:
+        write_csv(out / "prediction_sets.csv", coverage(results.records))
     if quiet():
         return
     console, means = Console(stderr=True, highlight=False), adaptation_summary(rows)
     for method in means["method"].unique():
         console.print(Text(method, style="bold"))
-        console.print(_adaptation_table(means[means["method"] == method]))
+        of_method = means[means["method"] == method]
+        console.print(_mending_table(of_method) if target.is_number else _adaptation_table(of_method))
+    measures = (
+        "error: mean absolute error of the people who are predicted; off: by how much their mean prediction is off; "
+        f"means over sites, in units of {target.name}; scale: slope of truth on prediction, median; strict: of the "
+        "same people, with nobody's value known; their order, and r, stay"
+        if target.is_number
+        else "BAC: balanced accuracy of the people who are scored, at the strict and at the moved threshold; off: of "
+        "the mean probability, both classes alike, from one half"
+    )
     console.print(
-        "BAC: balanced accuracy of the people who are scored, at the strict and at the moved threshold; off: of the "
-        "mean probability, both classes alike, from one half. Protocols take different things from the new site: rows "
-        f"of different protocols do not rank methods. Tables: {out}",
+        f"{measures}. Protocols take different things from the new site: rows of different protocols do not rank "
+        f"methods. Tables: {out}",
         markup=False,
     )
+
+
+def _mending_table(means: "pd.DataFrame") -> Table:
+    """What people with a known number bring to the others of their site."""
+    names = ("error\nstrict", "error", "difference", "off\nstrict", "off", "scale\nstrict", "scale")
+    table = _table("protocol", "sites", *names)
+    for row in means.to_dict("records"):
+        low, high = row["gain_low"], row["gain_high"]
+        gain, *ends = (amount(value, digits, sign=True) for value, digits in ((row["gain"], 3), (low, 2), (high, 2)))
+        gain += "" if math.isnan(low) else f" ({' to '.join(ends)})"
+        errors, off = ([amount(row[name]) for name in (f"strict_{key}", key)] for key in ("mae", "off"))
+        scale = [two_digits(row[name]) for name in ("strict_scale", "scale")]
+        table.add_row(row["adaptation"], str(row["n_sites"]), *errors, gain, *off, *scale)
+    return table
 
 
 def _adaptation_table(means: "pd.DataFrame") -> Table:
@@ -108,15 +131,15 @@ def number_validation_table(sites: "pd.DataFrame") -> Table:
         return "-" if math.isnan(value) else format(value, form)
 
     for row in sites.itertuples():
-        errors = shown(row.mae, ".3g"), shown(row.mae_constant, ".3g"), shown(row.covered_90, ".0%")
-        order = shown(row.r, ".2f"), shown(row.level, "+.2g"), shown(row.scale, ".2f")
+        errors = amount(row.mae), amount(row.mae_constant), shown(row.covered_90, ".0%")
+        order = shown(row.r, ".2f"), amount(row.level, 2, sign=True), shown(row.scale, ".2f")
         table.add_row(Text(visible(row.site)), str(row.n), *order, *errors)
     table.caption = "r within the site; scale: slope of truth on prediction, 1 is right, less is too extreme"
     table.caption_justify = "left"
     return table
 
 
-def _show_told(comparison: TargetComparison, json: bool, compared: bool = True) -> None:
+def _show_target_comparison(comparison: TargetComparison, json: bool, compared: bool = True) -> None:
     """Print a table of the methods that predict a number or several classes, the verdict on each, and comparisons."""
     if json:
         words: dict[str, Any] = {
@@ -153,7 +176,7 @@ def _number_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
     table = _table("method", "r", "interval", f"next {unit}", "level off by", "scale", "error", "constant", "R2")
     for row in rows.itertuples():
         spans = [f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))]
-        numbers = [f"{row.off:.3g}", two_digits(row.scale), f"{row.mae:.3g}", f"{row.mae_constant:.3g}"]
+        numbers = [amount(row.off), two_digits(row.scale), amount(row.mae), amount(row.mae_constant)]
         table.add_row(Text(visible(row.method)), two_digits(row.r), *spans, *numbers, two_digits(row.r2))
     table.caption_justify = "right"
     table.caption = (
@@ -185,7 +208,7 @@ def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
 def show_comparison(comparison: Comparison | TargetComparison, json: bool) -> None:
     """Print the table, a sentence per pair, and what the data cannot decide."""
     if isinstance(comparison, TargetComparison):
-        _show_told(comparison, json)
+        _show_target_comparison(comparison, json)
         return
     if json:
         paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")
@@ -320,7 +343,9 @@ def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
     what += ["head size"] * ("r(score, head size)" in shown)
     console.print(f"\n[bold]{', '.join(what).capitalize()}[/bold], in points of 100")
     console.print(table)
-    console.print(Text(f"{before}taken out and correlated within site and class", style="dim"))
+    few = rows["n_sites"].iloc[0], rows["of_sites"].iloc[0]
+    where = f"; both AUCs over the {few[0]} of {few[1]} sites with people enough" if few[0] < few[1] else ""
+    console.print(Text(f"{before}taken out and correlated within site and class{where}", style="dim"))
 
 
 def _table(first: str, *others: str) -> Table:
@@ -342,7 +367,7 @@ def _points(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:+.2f}"
+    return "-" if math.isnan(value) else f"{value:+z.2f}"
 
 
 def _span(low: float, high: float) -> str:

@@ -1,4 +1,4 @@
-"""What every command that reads data has in common: DATA, in memory or on disk, and options as keys of a study."""
+"""The argument DATA and its reading options, which every command that reads data has; in memory or on disk."""
 
 import inspect
 import os
@@ -17,7 +17,7 @@ from brainroam.cli.options import Data, ReadingOptions, with_signature
 from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
 from brainroam.errors import UsageError, listed
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, TUNINGS, json_or_text
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 from brainroam.utils.optional import installed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class DataSource:
     @property
     def exists(self) -> bool:
         """Whether there is something to read."""
-        return self.data == SYNTHETIC or os.path.exists(expanded(self.data))
+        return self.data == SYNTHETIC or os.path.exists(expand_home(self.data))
 
     @property
     def methods(self) -> list[str]:
@@ -94,7 +94,7 @@ class DataSource:
         target was named, it is that of the model.
         """
         from brainroam.data.readers.tables import is_table
-        from brainroam.data.target import Target, TargetRequest
+        from brainroam.data.target import ORDERED, Target, TargetRequest
         from brainroam.utils.model_files import load_model
 
         header, plan = load_model(model)[0], self.plan
@@ -103,19 +103,21 @@ class DataSource:
         trained = Target.of_description(header.get("target"))
         asked = TargetRequest(trained.name) if plan.target is None else TargetRequest.of(plan.target)
         if not asked.kind and not trained.is_two_classes and asked.column == trained.name:
-            as_trained = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
+            as_trained: dict[str, Any] = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
+            if trained.kind == ORDERED:
+                as_trained["order"] = list(trained.classes)
             plan = plan.model_copy(update={"target": as_trained})
         return replace(self, plan=plan)
 
     def require_unprepared(self) -> None:
-        """Refuse what a store read piece by piece cannot be asked for; it was decided when the store was made."""
+        """Refuse options of preparation for a store that is read piece by piece: they were fixed when it was made."""
         asked = [f"--{name.replace('_', '-')}" for name in PREPARING[:3] if getattr(self.plan, name) is not None]
         if asked:
             raise UsageError(f"{', '.join(asked)}: decide this when the store is made, with brainroam convert")
 
 
 def possible_here(methods: Iterable[str]) -> list[str]:
-    """Methods that nobody asked for by name: without core where torch is missing, saying what installs it."""
+    """The default methods, without core where torch is missing; prints how to install it."""
     if installed("torch"):
         return list(methods)
     typer.echo('core is left out, its network needs torch; run: pip install "brainroam[torch]"', err=True)
@@ -123,7 +125,7 @@ def possible_here(methods: Iterable[str]) -> list[str]:
 
 
 def source_of(data: str, typed: dict[str, Any]) -> DataSource:
-    """Where the data are; what is typed goes before what a study file says, but whom it leaves out stays out."""
+    """The source that DATA names. Typed options override the study file, except that its exclusions stay."""
     study = read_study(data) if is_study(data) else None
     if study is not None and study.exclude and typed.get("exclude"):
         written = [study.exclude] if isinstance(study.exclude, str) else study.exclude
@@ -137,7 +139,7 @@ def source_of(data: str, typed: dict[str, Any]) -> DataSource:
 def workers_of(
     source: DataSource, engine: "str | Callable", jobs: int, methods: Iterable[str]
 ) -> "Iterator[Workers | None]":
-    """Processes of this machine that begin to start now, for all that a command does; None where there are none."""
+    """Worker processes that start at once and serve the whole command; None where none are needed."""
     if engine != "local" or jobs == 1 or not source.exists:
         yield None
         return
@@ -158,7 +160,7 @@ def load_or_open(
     everybody: bool = False,
     workers: "Workers | None" = None,
 ) -> "Cohort":
-    """The cohort in memory; or on disk, where that is asked for or a store is larger than the memory at hand."""
+    """The cohort in memory; or on disk, where --memory is given or a store is too large for the free memory."""
     if memory is None and not _too_large(source):
         return source.load(everybody, require_label, workers=workers)
     return cohort_on_disk(source, work, memory, require_label, everybody)
@@ -167,7 +169,7 @@ def load_or_open(
 def cohort_on_disk(
     source: DataSource, work: Path, memory: str | None, require_label: bool = True, everybody: bool = False
 ) -> "StoredCohort":
-    """The people of a store, to be read within a memory: half of what is free unless told."""
+    """The cohort of a store, read piece by piece within --memory, by default half of the free memory."""
     from brainroam.execution.out_of_core import StoredCohort
 
     limit = _free_memory() / 2 if memory is None else size_in_bytes(memory)
@@ -193,12 +195,12 @@ def cohort_on_disk(
 
 
 def work_beside(out: Path) -> Path:
-    """Where a command that writes ``out`` keeps what it would go on with."""
-    return expanded(out).absolute().with_name(f"{expanded(out).name}.work")
+    """The folder beside ``out`` with what an interrupted command needs to resume."""
+    return expand_home(out).absolute().with_name(f"{expand_home(out).name}.work")
 
 
 def discard_work(cohort: "Cohort", out: Path) -> None:
-    """Delete what a cohort on disk kept beside what a command writes."""
+    """Delete the folder `work_beside` of a cohort on disk."""
     if cohort.on_disk:
         from brainroam.execution.out_of_core import discard_work
 
@@ -222,7 +224,7 @@ def _too_large(source: DataSource) -> bool:
 
 
 def _free_memory() -> float:
-    """Bytes that this machine could give to a process now."""
+    """Free memory of this machine in bytes."""
     try:
         with open("/proc/meminfo") as lines:
             sizes = dict(line.split(":") for line in lines)
@@ -262,7 +264,7 @@ def takes_data(
     """Give a command the argument DATA and the reading options; it gets them as its first argument, a `DataSource`."""
 
     def wrapper(data: str = default, **typed: Any) -> None:
-        reading, own = _taken(ReadingOptions, typed)
+        reading, own = _take_options(ReadingOptions, typed)
         command(source_of(str(data), _as_study_keys(reading)), **own)
 
     data = inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=argument)
@@ -280,7 +282,7 @@ def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[...
         def wrapper(source: Any, **typed: Any) -> None:
             taken = []
             for group in groups:
-                options, typed = _taken(group, typed)
+                options, typed = _take_options(group, typed)
                 taken.append(options)
             command(source, *taken, **typed)
 
@@ -291,8 +293,8 @@ def takes_options(*groups: type) -> Callable[[Callable[..., None]], Callable[...
     return decorate
 
 
-def _taken(group: type, typed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The options of a group, and what else was typed."""
+def _take_options(group: type, typed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The options of a group as one object, and the options that are not of it."""
     names = {field.name for field in fields(group)}
     options = group(**{name: value for name, value in typed.items() if name in names})
     return options, {name: value for name, value in typed.items() if name not in names}
@@ -350,7 +352,7 @@ def parse_blocks(typed: list[str] | None) -> dict[str, Any] | None:
     wrong = [text for text, (name, _, path) in zip(typed, pairs, strict=True) if not name.isidentifier() or not path]
     if wrong:
         raise UsageError(f"--block {wrong[0]}: write NAME=PATH, as in --block anatomy=freesurfer/aseg.tsv")
-    return {name: guess_block(str(expanded(path))) for name, _, path in pairs}
+    return {name: guess_block(str(expand_home(path))) for name, _, path in pairs}
 
 
 def parse_covariates(text: str) -> dict[str, str]:
@@ -373,9 +375,9 @@ def parse_exclude(typed: list[str] | None) -> list[str] | None:
     """
     if not typed:
         return None
-    parts = [[text] if os.path.isfile(expanded(text)) else text.split(",") for text in typed]
+    parts = [[text] if os.path.isfile(expand_home(text)) else text.split(",") for text in typed]
     names = [part.strip() for group in parts for part in group if part.strip()]
-    absent = [name for name in names if "/" in name and not os.path.isfile(expanded(name))]
+    absent = [name for name in names if "/" in name and not os.path.isfile(expand_home(name))]
     if absent:
         raise UsageError(f"--exclude {absent[0]}: there is no such file")
     return names

@@ -1,9 +1,9 @@
-"""Commands about studies: judge methods under a protocol, look at the runs, compare, report, plan a larger one."""
+"""Commands about studies: run methods under a protocol, compare them, report, plan a larger study."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -42,7 +42,6 @@ from brainroam.methods.registry import STANDARD_METHODS, split_names
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
-    from brainroam.evaluation.planning.plan import Plan
 
 PLANNED = "ensemble,fc-ridge"
 
@@ -170,37 +169,35 @@ def judge(
     from brainroam.evaluation.splits import protocol_of
     from brainroam.methods.registry import check_names
 
-    protocol = protocol_of(protocol)
-    wanted = split_names(methods) if isinstance(methods, str) else methods or source.methods
-    check_names(wanted)  # a typo is answered before the data are read
-    n_repeats = repeats_of(source, protocol, repeats)
+    names = split_names(methods) if isinstance(methods, str) else methods or source.methods
+    check_names(names)  # a typo is answered before the data are read
+    design = Design.of(source, protocol_of(protocol), n_folds, repeats)
     few_controls = None if controls is None else _whole_numbers(controls, "--controls")
-    if few_controls is not None and protocol != "loso":
+    if few_controls is not None and design.protocol != "loso":
         raise UsageError("--controls are taken from the site that is held out: leave one site out at a time")
     out = options.out or (Path(source.study.out) / "runs" if source.study else Path("runs"))
     engine = place.choose_engine(source.data, out)
-    asked = asked_of(source, options)
-    with workers_of(source, engine, asked["jobs"], wanted) as workers:
+    keywords = study_keywords(source, options)
+    with workers_of(source, engine, keywords["jobs"], names) as workers:
         cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
         if few_controls is not None:
-            cohort.target.require_two_classes("a threshold that controls of a new site move (--controls)")
+            cohort.target.refuse_classes("a threshold that controls of a new site move (--controls)")
         if methods is None:
-            say = partial(typer.echo, err=True)
-            wanted = fitting_methods(wanted, cohort, (protocol, n_folds, n_repeats), say, source.data)
+            names = default_methods(names, cohort, design, partial(typer.echo, err=True), source.data)
         from brainroam.audit.gate import evaluate
         from brainroam.cli.show_study import show_adaptation, show_results
 
         results = evaluate(
             cohort,
-            wanted,
-            protocol,
-            n_splits=n_folds,
-            n_repeats=n_repeats,
+            names,
+            design.protocol,
+            n_splits=design.n_folds,
+            n_repeats=design.n_repeats,
             out=out,
             engine=workers or engine,
             partial=options.partial,
             progress=not quiet(),
-            **asked,
+            **keywords,
         )
     discard_work(cohort, out)
     if few_controls is not None:
@@ -209,33 +206,47 @@ def judge(
         show_results(results, out, options.json)
 
 
-def fitting_methods(
-    methods: Sequence[str],
-    cohort: "Cohort",
-    design: tuple[str, int, int],
-    say: Callable[[str], Any],
-    study: str,
-) -> list[str]:
-    """Of methods that nobody typed: those that can be judged on these people; of the standard ones, those that do not
-    take most of the time. Says which are left out, and why. The design is protocol, folds and repeats."""
-    from brainroam.evaluation.duration import without_dear
-    from brainroam.evaluation.run_records import those_fitting
+class Design(NamedTuple):
+    """What is held out, and how often."""
 
-    fitting, reasons = those_fitting(methods, cohort)
-    if not fitting:
+    protocol: str
+    n_folds: int
+    n_repeats: int
+
+    @classmethod
+    def of(cls, source: DataSource, protocol: str, n_folds: int, repeats: int | None) -> "Design":
+        """As typed, else as the study file says; sites are split ten times, people once."""
+        return cls(protocol, n_folds, repeats or source.plan.repeats or (10 if protocol == "halves" else 1))
+
+    def n_runs(self, cohort: "Cohort") -> int:
+        """How many folds there are, each of which every method is trained on."""
+        runs = {"halves": 2 * self.n_repeats, "cv": self.n_folds * self.n_repeats}
+        return runs.get(self.protocol, len(cohort.sites))
+
+
+def default_methods(
+    methods: Sequence[str], cohort: "Cohort", design: Design, say: Callable[[str], Any], study: str
+) -> list[str]:
+    """Of methods that nobody typed: those that suit these people, and of the standard ones only the fast ones.
+
+    Says which are left out, and why.
+    """
+    from brainroam.evaluation.duration import without_expensive
+    from brainroam.evaluation.run_records import suitable_methods
+
+    suitable, reasons = suitable_methods(methods, cohort)
+    if not suitable:
         raise UsageError(f"no method of {study} fits these people: {'; '.join(reasons)}")
     for reason in reasons:
         say(f"left out: {reason}")
     if set(methods) == set(STANDARD_METHODS):
-        protocol, n_folds, n_repeats = design
-        n_runs = {"halves": 2 * n_repeats, "cv": n_folds * n_repeats}.get(protocol, len(cohort.sites))
-        fitting, reason = without_dear(fitting, cohort, n_runs)
+        suitable, reason = without_expensive(suitable, cohort, design.n_runs(cohort))
         if reason:
             say(reason)
-    return fitting
+    return suitable
 
 
-def asked_of(source: DataSource, options: StudyOptions) -> dict[str, Any]:
+def study_keywords(source: DataSource, options: StudyOptions) -> dict[str, Any]:
     """Keywords of `brainroam.evaluate`: what was typed, else what the study file says, else what holds without one."""
     return {
         "sites": split_words(options.held_out) or None,
@@ -245,11 +256,6 @@ def asked_of(source: DataSource, options: StudyOptions) -> dict[str, Any]:
         "parameters": parse_settings(options.settings),
         "force": options.force,
     }
-
-
-def repeats_of(source: DataSource, protocol: str, typed: int | None) -> int:
-    """How often sites or people are split at random."""
-    return typed or source.plan.repeats or (10 if protocol == "halves" else 1)
 
 
 def _whole_numbers(text: str, flag: str) -> list[int]:
@@ -299,15 +305,18 @@ def plan(
     methods: Annotated[
         str | None,
         typer.Option(
-            help=f"The method to plan for and, after a comma, one to tell it apart from ({PLANNED}).", metavar="A,B"
+            help=f"The method to plan for and, after a comma, one to compare it with ({PLANNED}).", metavar="A,B"
         ),
     ] = None,
-    more_sites: Annotated[int, typer.Option(help="Sites one thinks of adding.", min=1, metavar="N")] = 5,
+    more_sites: Annotated[int, typer.Option(help="How many sites could be added.", min=1, metavar="N")] = 5,
     difference: Annotated[
-        float, typer.Option(help="AUC points (of a number hundredths of r) to find.", min=0.1, max=50, metavar="POINTS")
+        float,
+        typer.Option(
+            help="Difference to detect: AUC points, or hundredths of r for a number.", min=0.1, max=50, metavar="POINTS"
+        ),
     ] = 2.0,
     draws: Annotated[
-        int, typer.Option(help="Smaller studies for each number of sites.", min=2, max=1000, metavar="N")
+        int, typer.Option(help="Smaller studies drawn for each number of sites.", min=2, max=1000, metavar="N")
     ] = 20,
     seed: Seed = 0,
     tuning: Tuning = None,
@@ -317,12 +326,14 @@ def plan(
 ) -> None:
     """Plan a larger study: what would more sites bring, what more people, and what does a comparison need?
 
-    DATA is read and smaller studies are drawn from it: fewer sites, fewer people at each. A folder of runs is
-    enough for the last question alone. Writes plan.json, plan.md, plan.html and the learning curve (CSV, PNG, SVG).
+    Smaller studies are drawn from DATA: fewer sites, fewer people at each. A folder of runs in the place of DATA
+    answers the last question alone. Writes plan.json, plan.md, plan.html and the learning curve (CSV, PNG, SVG).
 
     [bold]Example:[/bold] brainroam plan study.yaml --methods ensemble,fc-ridge --more-sites 5 --out plan
     """
     from brainroam.cli.show import print_json
+    from brainroam.evaluation.planning.plan import make_plan, plan_of_runs
+    from brainroam.evaluation.results import load_runs
     from brainroam.evaluation.run_records import plain
     from brainroam.report.sections.next_site import write_plan
     from brainroam.utils.crate import command_line
@@ -331,11 +342,10 @@ def plan(
     if len(names) > 2:
         raise UsageError(f"a plan is for one method, or for telling two apart, not for {len(names)}; name two at most")
     if (Path(source.data) / "study.json").is_file():
-        planned = _of_runs(Path(source.data), split_names(methods) if methods else None, difference / 100)
+        results = load_runs(Path(source.data))
+        made = plan_of_runs(results, split_names(methods) if methods else None, difference / 100)
     else:
-        from brainroam.evaluation.planning.plan import make_plan
-
-        planned = make_plan(
+        made = make_plan(
             source.load(),
             names,
             more_sites=more_sites,
@@ -346,19 +356,12 @@ def plan(
             jobs=jobs or source.plan.jobs,
             progress=not quiet(),
         )
-    paths = write_plan(planned, out, command_line())
+    paths = write_plan(made, out, command_line())
     if json:
-        print_json(plain(planned.to_dict()))
+        print_json(plain(made.to_dict()))
     elif not quiet():
-        for line in [*planned.sentences, *planned.notes, *map(str, paths)]:
+        for line in [*made.sentences, *made.notes, *map(str, paths)]:
             typer.echo(line)
-
-
-def _of_runs(folder: Path, methods: list[str] | None, difference: float) -> "Plan":
-    from brainroam.evaluation.planning.plan import plan_of_runs
-    from brainroam.evaluation.results import load_runs
-
-    return plan_of_runs(load_runs(folder), methods, difference)
 
 
 def methods(
@@ -393,7 +396,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: did it work, at which sites, can I trust it, what about the next site?
 
-    Runs that are missing or failed are listed in it; its end names the commands that would add more.
+    Runs that are missing or failed are listed in it; its end names commands that add more to it.
 
     A pool of site summaries whose three rounds are done (brainroam pool) has a page of its own.
 

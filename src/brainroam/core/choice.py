@@ -1,4 +1,4 @@
-"""Which reading to believe: the linear one, the trained network, or both.
+"""The choice of the reading: the linear one, the trained network, or a mixture of both.
 
 Both read the people of training sites that were held out, in groups of sites. Mixed by a share w between 0 and 1,
 
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.targets import added_error, is_number, order_gain, placements, sites_with_numbers, sites_with_scores
 from brainroam.utils.optional import as_array, one_thread
 
@@ -51,7 +51,7 @@ LEAST = 2  # cases and controls of a site, so that its placements have a varianc
 
 
 class Gain(NamedTuple):
-    """By how much a score is better than another one at a site, the variance of that, and how much the site counts."""
+    """Gain of one score over another at a site, its sampling variance, and the weight of the site."""
 
     gain: float
     variance: float
@@ -60,7 +60,7 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """How far the network is believed, and why.
+    """The share of the network in the score, and the evidence for it.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
         return Choice(0.0)
     mixed = Choice(0.0, linear_spread=_spread(linear, site), network_spread=_spread(network, site))
     gain, error = np.transpose(
-        [order_gained(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
+        [measure_gain(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
     )
     if np.isnan(gain).all():
         return Choice(0.0)
@@ -130,8 +130,8 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
     return replace(mixed, share=float(share), gain=float(gain[-1]), error=float(error[-1]))
 
 
-def order_gained(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> tuple[float, float]:
-    """By how much a score orders people within sites better than another one, and the standard error of that.
+def measure_gain(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> tuple[float, float]:
+    """Gain in the order of people within sites from an old score to a new one, and its standard error.
 
     In concordance, or of a number in Fisher's z, over all sites by their pairs or people; NaN where no site tells.
     """
@@ -141,7 +141,7 @@ def order_gained(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarr
 
 
 def _gains_of_two_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> list[Gain]:
-    """At each site by how much the concordance grows; a site counts by its pairs of a case and a control."""
+    """The gain in concordance at each site, weighted by its pairs of a case and a control."""
     gains = []
     for here in sites_with_scores(y, site, old + new, LEAST):
         both = (placements(y[here], score[here]) for score in (new, old))
@@ -203,7 +203,7 @@ def _spread(score: np.ndarray, site: np.ndarray) -> float:
 
 
 def describe_decision(chosen: Sequence[Mapping[str, Any]]) -> str:
-    """What one or several fits decided (`CoreModel.chosen_`), in words; nothing where nothing is known.
+    """The decisions of one or several fits (`CoreModel.chosen_`) in words; empty without any.
 
     >>> describe_decision([{"network": 0.834, "gain": 0.0411, "gain_error": 0.0123}])
     'the network is believed by 0.83: +4.1 points of AUC at held-out training sites, standard error 1.2'
@@ -281,7 +281,7 @@ class CoreReading:
         return None if self.network is None else as_array(self.network(self._network_input(h0), self.graph).z)
 
     def _network_input(self, h0: np.ndarray) -> "Tensor":
-        """What the network sees, in its own precision."""
+        """Node features of the network's pathways, as a tensor in its precision."""
         return self.graph.prior.new_tensor(h0[self.nodes])
 
     def _on_all(self, values: "Tensor", h0: np.ndarray) -> np.ndarray:

@@ -55,6 +55,9 @@ class EdgeKind(NamedTuple):
     robust: bool = False
 
 
+PEARSON = EdgeKind()
+
+
 def edge_pairs(n_rois: int) -> np.ndarray:
     """Region pairs (M, 2) of all edges, M = P(P-1)/2.
 
@@ -162,10 +165,10 @@ def matrix_edges(matrices: Sequence[np.ndarray], kind: EdgeKind) -> np.ndarray:
         raise DataError(f"{kind.kind} edges need time series; matrices give {', '.join(OF_MATRICES)}")
     missing = missing_rois(matrices, "matrices")
     with threadpool_limits(1, "blas"):
-        return edge_vectors((_of_matrix(x, kind) for x in matrices), missing)
+        return edge_vectors((_transform_matrix(x, kind) for x in matrices), missing)
 
 
-def _of_matrix(x: np.ndarray, kind: EdgeKind) -> np.ndarray:
+def _transform_matrix(x: np.ndarray, kind: EdgeKind) -> np.ndarray:
     """One person's matrix of edge values; for a transform of all of it, a missing edge counts as 0."""
     if kind.kind == "pearson":
         return x
@@ -189,7 +192,7 @@ def edge_blocks(n_edges: int) -> list[slice]:
 
 
 def edge_name(kind: EdgeKind) -> str:
-    """What the edges of a kind are called among the features of a cohort."""
+    """Name of a kind of edges among the features of a cohort."""
     shrinkage = f"-{kind.shrinkage:g}" if kind.kind in SHRUNK else ""
     return f"edges-{kind.kind}{shrinkage}{'-robust' if kind.robust and kind.kind != 'cofluctuation' else ''}"
 

@@ -123,12 +123,12 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         self.columns_ = [str(name) for name in covariates.columns]
         of_column = {name: levels_of(covariates[name], name) for name in self.columns_}
         self.levels_ = {name: levels for name, levels in of_column.items() if levels is not None}
-        self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
-        return self._standardise(self.encoded(covariates))
+        self.names_ = [f"{name}={level}" if level else name for name, level in self._column_levels()]
+        return self._learn_scale(self.encode(covariates))
 
     @classmethod
     def of_moments(cls, names: Sequence[str], mean: np.ndarray, std: np.ndarray) -> "CovariateEncoder":
-        """What `fit` would learn from people whose numeric columns have these means and standard deviations.
+        """The encoder of numeric columns with these means and standard deviations.
 
         >>> CovariateEncoder.of_moments(["age"], np.array([20.0]), np.array([5.0])).transform(
         ...     pd.DataFrame({"age": [25.0, None]})).tolist()
@@ -139,30 +139,30 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         learned.mean_, learned.std_ = mean, _nonzero(std, mean)
         return learned
 
-    def restandardised(self, encoded: np.ndarray) -> "CovariateEncoder":
-        """The same columns and levels, with the means and standard deviations of people `encoded` before."""
-        return copy(self)._standardise(encoded)
+    def restandardise(self, encoded: np.ndarray) -> "CovariateEncoder":
+        """The same columns and levels, with the means and standard deviations of people who were encoded."""
+        return copy(self)._learn_scale(encoded)
 
     def transform(self, X: pd.DataFrame | np.ndarray) -> np.ndarray:
         """Standardised columns (n, d), 0 where missing."""
         check_is_fitted(self)
-        return self.standardised(self._table(X, reset=False))
+        return self.standardise(self._table(X, reset=False))
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """The encoded columns."""
         check_is_fitted(self)
         return np.array(self.names_, dtype=object)
 
-    def standardised(self, covariates: pd.DataFrame) -> np.ndarray:
-        """What `transform` gives, an array whatever scikit-learn's output is set to."""
-        return (self.imputed(covariates) - self.mean_) / self.std_
+    def standardise(self, covariates: pd.DataFrame) -> np.ndarray:
+        """`transform` of a table, always an array, whatever scikit-learn's output is set to."""
+        return (self.impute(covariates) - self.mean_) / self.std_
 
-    def imputed(self, covariates: pd.DataFrame) -> np.ndarray:
+    def impute(self, covariates: pd.DataFrame) -> np.ndarray:
         """The columns (n, d) in their own units, the training mean where missing."""
-        return self.filled(self.encoded(covariates))
+        return self.fill(self.encode(covariates))
 
-    def filled(self, encoded: np.ndarray) -> np.ndarray:
-        """Columns that were `encoded` before, with the training mean where missing."""
+    def fill(self, encoded: np.ndarray) -> np.ndarray:
+        """Encoded columns, with the training mean where missing."""
         return np.where(np.isfinite(encoded), encoded, self.mean_)
 
     def missing(self, covariates: pd.DataFrame) -> pd.DataFrame:
@@ -190,7 +190,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         """Restore what `state` returned."""
         learned = json.loads(state.tobytes())
         self.columns_, self.levels_ = learned["columns"], learned["levels"]
-        self.names_ = [f"{name}={level}" if level else name for name, level in self._encoded()]
+        self.names_ = [f"{name}={level}" if level else name for name, level in self._column_levels()]
         self.mean_, self.std_ = np.array(learned["mean"]), np.array(learned["std"])
         return self
 
@@ -205,7 +205,7 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         except ValueError as error:
             raise DataError(str(error)) from error
 
-    def _standardise(self, raw: np.ndarray) -> Self:
+    def _learn_scale(self, raw: np.ndarray) -> Self:
         if np.isinf(raw).any():
             raise DataError(f"covariates must be finite or missing; infinite in {self._where(np.isinf(raw))}")
         if (absurd := np.abs(raw) > LARGEST).any():
@@ -219,18 +219,18 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
         self.std_ = _nonzero(std, self.mean_)
         return self
 
-    def _encoded(self) -> list[tuple[str, str]]:
+    def _column_levels(self) -> list[tuple[str, str]]:
         """(column, level) of every encoded column; the first level is the reference and has none."""
         pairs: list[tuple[str, str]] = []
         for name in self.columns_:
             pairs += [(name, level) for level in self.levels_[name][1:]] if name in self.levels_ else [(name, "")]
         return pairs
 
-    def encoded(self, covariates: pd.DataFrame) -> np.ndarray:
+    def encode(self, covariates: pd.DataFrame) -> np.ndarray:
         """The columns (n, d) in their own units, NaN where missing."""
         self._require(covariates)
         raw = np.empty((len(covariates), len(self.names_)))
-        for k, (name, level) in enumerate(self._encoded()):
+        for k, (name, level) in enumerate(self._column_levels()):
             if level:
                 text = as_text(covariates[name])
                 raw[:, k] = np.where(text.isin(self.levels_[name]), text == level, np.nan)
@@ -267,7 +267,7 @@ def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
     table, columns = cohort.table, cohort.covariates(names)
     if "mean_fd" in columns:
         columns["mean_fd"] = np.log(columns["mean_fd"].clip(lower=1e-4))
-    values = CovariateEncoder().fit(columns).encoded(columns)
+    values = CovariateEncoder().fit(columns).encode(columns)
     two = cohort.target.is_two_classes
     group = table["site"].astype(str) + (table["label"].astype(str) if two else "")
     for people in group.groupby(group).indices.values():

@@ -30,7 +30,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.covariates import CovariateEncoder, as_table, require_one_order
-from brainroam.core.site_fit import HUBER_K, SiteFit, fit_site, huber_mean, shrunken_slopes
+from brainroam.core.site_fit import HUBER_K, Line, SiteFit, fit_site, huber_mean, shrunken_slopes
 from brainroam.data.features import column_blocks
 from brainroam.data.names import site_names
 from brainroam.data.target import two_classes
@@ -161,10 +161,10 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y: Sequence | np.ndarray | None = None,
         cache: Cache | None = None,
     ) -> Self:
-        """What `fit` gives, but for ``residuals_``, which take as much memory as the edges."""
+        """`fit` without ``residuals_``, which take as much memory as the edges."""
         require_settings(type(self).__name__, type(self), self.get_params(deep=False))
         fitted_on = self._people_to_fit(edges, y)
-        raw, place = self._begin(covariates, site, len(edges))
+        raw, place = self._encode_people(covariates, site, len(edges))
         here = {name: fitted_on & (place == name) for name in self.sites_}
         empty = [name for name, people in here.items() if not people.any()]
         if empty:
@@ -172,7 +172,8 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f'no controls at {listed(empty)}: fit_on="controls" has nobody to learn from there; '
                 'leave these sites out, or use fit_on="all"'
             )
-        self._finish([self._fit_site(edges[people], raw[people], cache or Cache()) for people in here.values()])
+        fits = [self._fit_site(edges[people], raw[people], cache or Cache()) for people in here.values()]
+        self._average_and_note(fits)
         return self
 
     def site_residuals(
@@ -189,15 +190,15 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         With ``complete`` a missing value stands where its site's own regression expects it.
         """
         encoded, place = self._people
-        raw, place = self.encoder_.filled(encoded[people]), place[people]
+        raw, place = self.encoder_.fill(encoded[people]), place[people]
         residuals = np.full_like(values, np.nan)
         edges = np.arange(len(self.mean_intercept_))[columns]
         if (slopes or self.slopes) == "site":
             fits = dict(zip(self.sites_, self._fits, strict=True))
             own = ((name, fits[name].on(edges)) for name in np.unique(place))
-            lines = {name: (fit.intercept, np.nan_to_num(fit.coef)) for name, fit in own}
+            lines = {name: Line(fit.intercept, np.nan_to_num(fit.coef)) for name, fit in own}
         else:
-            lines = dict(zip(self.sites_, self._own_units(edges)[0], strict=True))
+            lines = dict(zip(self.sites_, self._site_lines(edges)[0], strict=True))
         for name, (intercept, coef) in lines.items():
             here = place == name
             residuals[here] = values[here] - intercept - raw[here] @ coef
@@ -211,7 +212,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         edges: np.ndarray,
         raw: np.ndarray,
         place: np.ndarray,
-        used: dict[str, tuple[np.ndarray, np.ndarray]],
+        used: dict[str, Line],
     ) -> None:
         """Fill in the residual of a value where its site's own regression expects it."""
         for name, fit in zip(self.sites_, self._fits, strict=True):
@@ -253,11 +254,11 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         covariates: pd.DataFrame | np.ndarray | None,
         columns: np.ndarray | slice = slice(None),
     ) -> np.ndarray:
-        """What `transform` gives, an array whatever scikit-learn's output is set to; ``columns`` says which edges."""
+        """`transform` of the edges ``columns``, always an array, whatever scikit-learn's output is set to."""
         intercept, coef = self.mean_intercept_[columns], self.mean_coef_[:, columns]
         if edges.shape[1] != len(intercept):
             raise DataError(f"fitted on {len(intercept)} edges, got {edges.shape[1]}: another atlas?")
-        q = self.encoder_.standardised(as_table(covariates, len(edges)))
+        q = self.encoder_.standardise(as_table(covariates, len(edges)))
         # Covariate by covariate, not a matrix product: BLAS may round a row differently alone than in a batch.
         residual = edges - intercept
         for k in range(q.shape[1]):
@@ -273,18 +274,18 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self.restricted_with_changes(sites)[0]
 
     def restricted_with_changes(self, sites: Sequence[str]) -> tuple["SiteDeconfounder", np.ndarray]:
-        """`restricted`, and what pooling adds there to each site's own slopes (E, d, M), in the covariates' units."""
+        """`restricted`, and how pooling there changes each site's own slopes (E, d, M), in the covariates' units."""
         check_is_fitted(self)
         encoded, place = self._people
         part = SiteDeconfounder(**self.get_params())
-        part.encoder_ = self.encoder_.restandardised(encoded[np.isin(place, sites)])
+        part.encoder_ = self.encoder_.restandardise(encoded[np.isin(place, sites)])
         part.notes_, part.sites_, part._people = self.notes_, list(sites), self._people
         slopes = part._average([self._fits[self.sites_.index(name)] for name in sites])
         return part, np.stack([coef - np.nan_to_num(fit.coef) for coef, fit in zip(slopes, part._fits, strict=True)])
 
     @classmethod
     def of_fits(cls, fits: Mapping[str, SiteFit], encoder: CovariateEncoder) -> "SiteDeconfounder":
-        """What the sites with these regressions give together, without their people, by slopes as CORE pools them."""
+        """The deconfounder of sites with these regressions, without their people; slopes are pooled as in CORE."""
         whole = cls(slopes="shrunken")
         whole.encoder_, whole.sites_, whole.notes_ = encoder, sorted(fits), []
         whole._average([fits[name] for name in whole.sites_])
@@ -293,7 +294,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return whole
 
     def averages(self) -> "SiteDeconfounder":
-        """What reads new people, without the training people and the regressions of single sites: these are large."""
+        """A copy for new people, without the training people and the regressions of single sites, which are large."""
         frozen = SiteDeconfounder(**self.get_params())
         frozen.encoder_, frozen.sites_, frozen.notes_ = self.encoder_, self.sites_, self.notes_
         frozen.mean_intercept_, frozen.mean_coef_ = self.mean_intercept_, self.mean_coef_
@@ -330,21 +331,21 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             ]
         )
 
-    def _begin(
+    def _encode_people(
         self, covariates: pd.DataFrame | np.ndarray | None, site: Sequence[str] | np.ndarray | None, n_people: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Covariates in their own units and the place of everybody, which name the regressions to be fitted."""
+        """Covariates (n, d) in their own units, and each person's site (n,): one name where all are fitted together."""
         one = POOLED if self.pooled else ONE_SITE
         place = np.full(n_people, one) if self.pooled or site is None else site_names(site, n_people)
         table = as_table(covariates, n_people)
         self.encoder_ = CovariateEncoder().fit(table)
         self.notes_ = self._missing_notes(table)
-        encoded = self.encoder_.encoded(table)
+        encoded = self.encoder_.encode(table)
         self.sites_, self._people = sorted(set(place)), (encoded, place)
-        return self.encoder_.filled(encoded), place
+        return self.encoder_.fill(encoded), place
 
-    def _finish(self, fits: list[SiteFit]) -> None:
-        """Note what the sites could not estimate, and freeze their average."""
+    def _average_and_note(self, fits: list[SiteFit]) -> None:
+        """Freeze the average of the sites, and note what they could not estimate."""
         for name, fit in zip(self.sites_, fits, strict=True):
             self.notes_ += fit.notes(name, self.encoder_.names_)
         self._average(fits)
@@ -359,23 +360,23 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns the slopes (d, M) of each site, in the covariates' own units.
         """
         self._fits = fits
-        filled, common = self._own_units()
-        intercept, coef = self._by_site(filled)
+        lines, common = self._site_lines()
+        intercept, coef = self._stack_lines(lines)
         known = np.isfinite(intercept)
         with np.errstate(invalid="ignore"):
             self.mean_intercept_ = np.where(known, intercept, 0).sum(axis=0) / known.sum(axis=0)
         self.mean_coef_ = coef.mean(axis=0) if self.slopes == "site" else common * self._std()
-        return [slopes for _, slopes in filled]
+        return [line.coef for line in lines]
 
-    def _by_site(self, filled: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-        """Intercepts (E, M) and slopes (E, d, M) of all sites, the mean slope where a site has none of its own."""
+    def _stack_lines(self, lines: Sequence[Line]) -> tuple[np.ndarray, np.ndarray]:
+        """Intercepts (E, M) at q~ = 0 and slopes (E, d, M) on q~ of these lines."""
         mean = self.encoder_.mean_
         # From the covariates' own units to q~ = (q - mean) / std.
-        coef = np.stack([coef * self._std() for _, coef in filled])
-        return np.stack([intercept + mean @ coef for intercept, coef in filled]), coef
+        coef = np.stack([coef * self._std() for _, coef in lines])
+        return np.stack([intercept + mean @ coef for intercept, coef in lines]), coef
 
-    def _own_units(self, edges: np.ndarray | None = None) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-        """Intercept (M,) and slopes (d, M) of each site, and the common slopes, in the covariates' own units.
+    def _site_lines(self, edges: np.ndarray | None = None) -> tuple[list[Line], np.ndarray]:
+        """The line of each site, and the slopes (d, M) that they have in common, in the covariates' own units.
 
         Of these edges (by position) only, where they are named.
         """
@@ -383,23 +384,23 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         own = np.stack([fit.coef for fit in fits])
         if self.slopes == "shrunken":
             shrunken, common = shrunken_slopes(own, np.stack([fit.variance for fit in fits]))
-            return [fit.pooled(slopes, common) for fit, slopes in zip(fits, shrunken, strict=True)], common
+            return [fit.pool(slopes, common) for fit, slopes in zip(fits, shrunken, strict=True)], common
         estimable = np.isfinite(own)
         usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)
-        return [fit.filled(usual) for fit in fits], usual
+        return [fit.fill(usual) for fit in fits], usual
 
     def site_levels(self, edges: np.ndarray) -> np.ndarray:
         """b_e - b_bar (E, k) of each site on some edges, at average covariates; 0 where nobody of the site has it."""
-        intercept, _ = self._by_site(self._own_units(edges)[0])
+        intercept, _ = self._stack_lines(self._site_lines(edges)[0])
         return np.nan_to_num(intercept - self.mean_intercept_[edges])
 
     def pooling_changes(self) -> tuple[np.ndarray, np.ndarray]:
-        """(E, M) and (E, d, M): what pooling adds to each site's fit at its mean covariates, and to its own slopes.
+        """Changes by pooling of each site's fit at its mean covariates (E, M), and of its own slopes (E, d, M).
 
         In the covariates' own units; NaN at edges that nobody of the site has.
         """
         levels, slopes = [], []
-        for own, (intercept, coef) in zip(self._fits, self._own_units()[0], strict=True):
+        for own, (intercept, coef) in zip(self._fits, self._site_lines()[0], strict=True):
             slopes.append(coef - np.nan_to_num(own.coef))
             levels.append(intercept - own.intercept + own.centre @ slopes[-1])
         return np.stack(levels), np.stack(slopes)
@@ -411,12 +412,12 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     @property
     def intercept_(self) -> np.ndarray:
         """Of each site (E, M)."""
-        return self._by_site(self._own_units()[0])[0]
+        return self._stack_lines(self._site_lines()[0])[0]
 
     @property
     def coef_(self) -> np.ndarray:
         """Slopes of each site (E, d, M)."""
-        return self._by_site(self._own_units()[0])[1]
+        return self._stack_lines(self._site_lines()[0])[1]
 
     @property
     def site_fits(self) -> list[SiteFit]:

@@ -49,7 +49,7 @@ class RoiCliques:
     blocks : tuple of Tensor of shape (k, size, size)
         For each size, the k blocks of that size.
     members : tuple of Tensor of shape (k * size,)
-        The pathway in every row of these blocks; anyone in the rows that were filled up.
+        The pathway in every row of these blocks; any pathway in padded rows.
     places : Tensor of shape (N, 2)
         The two rows of every pathway, counted through all blocks.
     """
@@ -85,7 +85,7 @@ class RoiCliques:
 
 
 def _by_size(cliques: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Cliques of about the same size as one array (k, size), filled up with a member, and what of it is their own."""
+    """Cliques of about the same size as one array (k, size), padded with a member, and a mask of what is no padding."""
     groups: dict[int, list[np.ndarray]] = {}
     for clique in cliques:
         power = np.ceil(np.log(max(1.0, len(clique) / NARROW)) / np.log(WIDER))
@@ -99,7 +99,7 @@ def _by_size(cliques: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, np.nda
 
 @dataclass(frozen=True)
 class PathwayGraph:
-    """What the network knows of a scaffold: prior (N,) and propagation by cliques."""
+    """The graph that a network reads: prior (N,) and propagation by cliques."""
 
     prior: Tensor
     propagation: RoiCliques
@@ -112,7 +112,7 @@ class PathwayGraph:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the network says of B people over N pathways: logit (B,), gates (N, B), nodes (N, B, H), z (B, H).
+    """Output of the network for B people and N pathways: logit (B,), gates (N, B), nodes (N, B, H), z (B, H).
 
     Of K classes the logit is (B, K).
     """

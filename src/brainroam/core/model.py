@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.choice import Choice, CoreReading, expectation, order_gained, weigh
+from brainroam.core.choice import Choice, CoreReading, expectation, measure_gain, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
@@ -44,7 +44,7 @@ GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 
 
 class Candidate(NamedTuple):
-    """Thresholds and a penalty that may be chosen, and how well they read held-out people.
+    """One choice of thresholds and penalty, with its scores of held-out people.
 
     ``settings`` are named as in `CoreModel.chosen_`; ``scores`` (n,) or (n, K), of the linear reading or of a network
     that stands alone, are NaN for people who were not held out; ``epochs`` are those of the network, if known.
@@ -63,13 +63,13 @@ class Candidate(NamedTuple):
         """Whether it orders held-out people better; of a number or a table by more than the standard error of that."""
         statistics = self.folds.statistics
         if statistics.levels or statistics.spread:
-            gain, error = order_gained(other.scores, self.scores, statistics.y, statistics.site)
+            gain, error = measure_gain(other.scores, self.scores, statistics.y, statistics.site)
             return gain > error
         return self.order() > other.order()
 
 
 class Decision(NamedTuple):
-    """Which reading is believed, its scores of held-out people, and what `CoreModel.chosen_` tells of it."""
+    """The chosen reading, its scores of held-out people, and the facts about the choice for `CoreModel.chosen_`."""
 
     choice: Choice
     scores: np.ndarray
@@ -135,18 +135,11 @@ class CoreModel:
         self.notes_: list[str] = []
         if cohort.measure == "table":
             self.notes_.append("columns of a table share no regions: the linear reading alone, without a network")
-        kept = self._usable(cohort)
-        cohort, covariates = cohort.subset(kept), covariates[kept].reset_index(drop=True)
-        site = cohort.table["site"].to_numpy().astype(str)
-        recipe, pooled = self.recipe, self.recipe.deconfounding == "pooled"
-        deconfounder = SiteDeconfounder(recipe.huber_k, recipe.huber_delta, pooled, recipe.fit_on, recipe.slopes)
-        edge_kind = recipe.kind, recipe.shrinkage, recipe.robust
-        statistics = site_statistics(cohort, covariates, deconfounder, *edge_kind, recipe.contrast)
-        one_class = sorted(set(site) - set(statistics.sites))
-        if one_class:
-            what = "both classes" if cohort.target.is_two_classes else f"people who differ in {cohort.target.name}"
-            what = "two classes to compare" if cohort.target.is_classes else what
-            self.notes_.append(f"without {what}, so without a contrast: {listed(one_class)}")
+        usable = self._usable(cohort)
+        cohort, covariates = cohort.subset(usable), covariates[usable].reset_index(drop=True)
+        recipe = self.recipe
+        statistics = site_statistics(cohort, covariates, recipe.deconfounder(), recipe.edge_kind, recipe.contrast)
+        self._note_sites_without_contrast(statistics, cohort)
 
         best = self._choose_thresholds(statistics, cohort)
         decision = self._judge(best)
@@ -155,11 +148,18 @@ class CoreModel:
         scores = decision.scores
         if not np.isfinite(scores).any():
             self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
-            everybody = statistics.features.batches(np.arange(len(site)))
+            everybody = statistics.features.batches(np.arange(len(cohort)))
             scores = np.concatenate([self.reading_.logits(best.folds.nodes(some)) for some in everybody])
-        self.inner_scores_ = np.full((len(kept), *scores.shape[1:]), np.nan)
-        self.inner_scores_[kept] = scores
+        self.inner_scores_ = np.full((len(usable), *scores.shape[1:]), np.nan)
+        self.inner_scores_[usable] = scores
         return self
+
+    def _note_sites_without_contrast(self, statistics: SiteStatistics, cohort: Cohort) -> None:
+        names = sorted(set(cohort.table["site"].astype(str)) - set(statistics.sites))
+        if names:
+            what = "both classes" if cohort.target.is_two_classes else f"people who differ in {cohort.target.name}"
+            what = "two classes to compare" if cohort.target.is_classes else what
+            self.notes_.append(f"without {what}, so without a contrast: {listed(names)}")
 
     def _choose_thresholds(self, statistics: SiteStatistics, cohort: Cohort) -> Candidate:
         """The thresholds and penalty that order held-out people best.
@@ -184,18 +184,18 @@ class CoreModel:
         return best
 
     def _candidates(self, folds: SiteFolds, thresholds: dict[str, float]) -> list[Candidate]:
-        """The linear reading by each penalty, of a number by the best of them; or a network that stands alone."""
+        """A candidate for each penalty of the linear reading, of a number only the best; or the network alone."""
         if self.recipe.skip == "none":
             return [Candidate(folds, thresholds, *self._network_scores(folds))]
         epochs = 0 if self.recipe.epochs == 0 else None
         candidates = []
         for k, scores in enumerate(self._linear_scores(folds)):
             penalty = {"penalty": folds.candidates[k][0]} if len(folds.candidates) > 1 else {}
-            candidates.append(Candidate(folds.reading(k), thresholds | penalty, scores, epochs))
+            candidates.append(Candidate(folds.with_candidate(k), thresholds | penalty, scores, epochs))
         return [max(candidates, key=Candidate.order)] if folds.statistics.levels else candidates
 
     def _judge(self, best: Candidate) -> Decision:
-        """Decide which reading is believed."""
+        """Choose the linear reading, the network or a mixture of both, by their scores of held-out people."""
         folds, scores, epochs = best.folds, best.scores, best.epochs
         y, site, n_edges = folds.statistics.y, folds.statistics.site, len(folds.scaffold().consensus)
         choice = Choice(1.0 if self.recipe.skip == "none" else 0.0)
@@ -214,23 +214,24 @@ class CoreModel:
             facts["r" if is_number(y) else "auc"] = order
         return Decision(choice, scores, facts)
 
-    def _held_out(self, folds: SiteFolds) -> list[LeftOut]:
+    def _trial_groups(self, folds: SiteFolds) -> list[LeftOut]:
         """The groups of sites that are held out to choose."""
         return folds.held_out_groups()[: self.recipe.trials]
 
     def _linear_scores(self, folds: SiteFolds) -> np.ndarray:
         """The linear reading by each candidate (C, n), or (C, n, K), of held-out people, by the other sites."""
         scores = np.full((len(folds.candidates), *folds.statistics.y.shape), np.nan)
-        for group in self._held_out(folds):
+        for group in self._trial_groups(folds):
             for some in folds.statistics.features.batches(folds.people(group)):
                 nodes = folds.nodes(some, group)
-                for of_candidate, pathways in zip(scores, folds.readings(group), strict=True):
+                for of_candidate, pathways in zip(scores, folds.pathways_by_candidate(group), strict=True):
                     of_candidate[some] = pathways.contributions(nodes).sum(axis=0)
         return scores
 
     def _network_scores(self, folds: SiteFolds) -> tuple[np.ndarray, int | None]:
         """Logits (n,) of the people of each group by a network trained without it; the epochs, if chosen or given."""
-        scores, epochs, groups = np.full(folds.statistics.y.shape, np.nan), self.recipe.epochs, self._held_out(folds)
+        scores, epochs = np.full(folds.statistics.y.shape, np.nan), self.recipe.epochs
+        groups = self._trial_groups(folds)
         if self.recipe.updates is None and self.recipe.epochs is None:
             trials = [self._trial(folds, group) for group in groups]
             epochs, logits = _training().choose_epochs(trials, self.recipe.max_epochs, self.recipe.patience)
@@ -253,7 +254,7 @@ class CoreModel:
         return _training().Trial(network, epochs, folds.held_out(group), statistics.y[people], statistics.site[people])
 
     def _finish(self, folds: SiteFolds, choice: Choice) -> None:
-        """Train on all sites where the network is believed, and freeze the reading."""
+        """Train the network on all sites if it is used, and freeze the reading."""
         network = self._train(folds, NOBODY, self.chosen_.get("epochs")) if choice.share > 0 else None
         self.set_reading(folds.pathways(), choice, network)
         self.notes_ = self.deconfounder_.notes_ + self.notes_
@@ -265,13 +266,13 @@ class CoreModel:
         fixed = {"zeta": self.recipe.zeta, "bootstrap": self.recipe.bootstrap, "seed": self.seed}
         folds = SiteFolds(
             statistics,
-            {"tau_percentile": tau_percentile, "eta": eta, **fixed},
-            self.recipe.train_residual,
-            self.recipe.orient,
-            self.recipe.skip,
-            self.recipe.device if self._trains() else None,
-            self.recipe.max_pathways,
-            self.recipe.penalties,
+            thresholds={"tau_percentile": tau_percentile, "eta": eta, **fixed},
+            residual=self.recipe.train_residual,
+            orient=self.recipe.orient,
+            skip=self.recipe.skip,
+            device=self.recipe.device if self._trains() else None,
+            max_pathways=self.recipe.max_pathways,
+            penalties=self.recipe.penalties,
         )
         size = self._read_by_network(folds)
         budget = self.recipe.budget
@@ -321,13 +322,13 @@ class CoreModel:
     def _schedule(self, folds: SiteFolds, left_out: LeftOut) -> "Schedule":
         half = self._read_by_network(folds, left_out) / 2
         return _training().Schedule(
-            min(GATE_BUDGET, half) if self.recipe.budget is None else self.recipe.budget,
-            self.recipe.budget_weight,
-            self.recipe.learning_rate,
-            self.recipe.weight_decay,
-            self.recipe.batch_size,
-            self.recipe.updates if self.recipe.epochs is None else None,
-            is_number(folds.statistics.y),
+            budget=min(GATE_BUDGET, half) if self.recipe.budget is None else self.recipe.budget,
+            budget_weight=self.recipe.budget_weight,
+            learning_rate=self.recipe.learning_rate,
+            weight_decay=self.recipe.weight_decay,
+            batch_size=self.recipe.batch_size,
+            updates=self.recipe.updates if self.recipe.epochs is None else None,
+            squared_error=is_number(folds.statistics.y),
         )
 
     def _grid(self, n_sites: int) -> list[tuple[float, float]]:
@@ -357,16 +358,21 @@ class CoreModel:
                 f"the model was fitted on {self.n_rois_} regions but these people have {cohort.n_rois}: another atlas?"
             )
         refuse_empty(cohort)
-        how, edges, profiles = self.recipe, self.scaffold_.edges, None
-        if how.profiles and self.reading_.network is not None:  # the linear reading looks at the static channel alone
-            window, stride = self._windows(cohort)
-            profiles = np.full((len(cohort), len(edges), 2), np.nan)
-            long = ~self._short(cohort, window)
-            if long.any():
-                read = profiles_of(cohort.subset(long), edges, window[long], stride[long], how.stretch)
-                profiles[long] = read.of(edges)
-        values = cohort_edges(cohort, how.kind, how.shrinkage, how.robust)
-        return self.pathways_.nodes(values[:, edges], covariates, profiles)
+        edges = self.scaffold_.edges
+        values = cohort_edges(cohort, *self.recipe.edge_kind)[:, edges]
+        # The linear reading looks at the static channel alone.
+        needs_profiles = self.recipe.profiles and self.reading_.network is not None
+        return self.pathways_.nodes(values, covariates, self._profiles(cohort, edges) if needs_profiles else None)
+
+    def _profiles(self, cohort: Cohort, edges: np.ndarray) -> np.ndarray:
+        """Log profiles (n, N, 2) of people on some edges; NaN for those whose scan is shorter than a window."""
+        window, stride = self._windows(cohort)
+        profiles = np.full((len(cohort), len(edges), 2), np.nan)
+        long = ~self._short(cohort, window)
+        if long.any():
+            of_long = profiles_of(cohort.subset(long), edges, window[long], stride[long], self.recipe.stretch)
+            profiles[long] = of_long.of(edges)
+        return profiles
 
     def set_reading(self, pathways: Pathways, choice: Choice, network: "GatedNetwork | None") -> None:
         """Hold the frozen steps 1 to 5 and the chosen reading, which is in double precision, on the processor."""
@@ -392,7 +398,7 @@ class CoreModel:
         return window, stride
 
     def _short(self, cohort: Cohort, window: np.ndarray) -> np.ndarray:
-        """People to set aside; with ``on_short="raise"`` nobody, so that the error of the profile names them."""
+        """Whose (n,) scan is shorter than a window; nobody's with ``on_short="raise"``: then the profile raises."""
         short = cohort.table["n_timepoints"].to_numpy() < window
         return short if self.recipe.on_short == "exclude" else np.zeros(len(cohort), dtype=bool)
 
@@ -450,7 +456,7 @@ class CoreModel:
 
 
 def refuse_empty(cohort: Cohort) -> None:
-    """A person without any signal has no edge to be read."""
+    """Refuse people without a signal in any region: they have no edges."""
     least = 1 if cohort.measure == "table" else 2
     empty = cohort.missing_rois.sum(axis=1) > cohort.n_rois - least
     if empty.any():
@@ -458,7 +464,7 @@ def refuse_empty(cohort: Cohort) -> None:
 
 
 def _require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, channels: int) -> None:
-    """Refuse arrays that do not belong together: some would be broadcast, others fail in the middle of a prediction."""
+    """Refuse arrays whose shapes do not match: some would be broadcast, others fail in the middle of a prediction."""
     every, nodes = (n_edges,), (state["scaffold.edges"].size,)
     shapes = {
         "choice": (5,),

@@ -76,10 +76,10 @@ def temporal_descriptors(
     refuse_short([len(x) for x in series], windows, subjects)
     gone = missing_rois(series)
     # A lone pair is computed twice: numpy would sum its windows in another order than among others.
-    asked = np.repeat(pairs, 2, axis=0) if len(pairs) == 1 else pairs
+    requested = np.repeat(pairs, 2, axis=0) if len(pairs) == 1 else pairs
     people = zip(series, gone, windows.tolist(), strides.tolist(), strict=True)
     described = [
-        np.concatenate([summarise(z, stretch) for z in _fisher_windows(x, g, asked, w, s)]) for x, g, w, s in people
+        np.concatenate([summarise(z, stretch) for z in _fisher_windows(x, g, requested, w, s)]) for x, g, w, s in people
     ]
     return np.stack(described)[:, : len(pairs)]
 
@@ -120,19 +120,20 @@ def summarise(z: np.ndarray, stretch: int | None = None) -> np.ndarray:
     """
     if stretch is not None and len(z) >= 2 * stretch:
         parts = np.stack([summarise(z[k : k + stretch]) for k in range(0, len(z) - stretch + 1, stretch)])
-        known = np.isfinite(parts)
+        present = np.isfinite(parts)
         with np.errstate(invalid="ignore"):
-            return np.where(known, parts, 0).sum(axis=0) / known.sum(axis=0)
+            return np.where(present, parts, 0).sum(axis=0) / present.sum(axis=0)
     if stretch is not None:
         z = z[:stretch]
     profile = np.stack([z.std(axis=0), np.ptp(z, axis=0)], axis=1)  # NaN where a window is missing
     if len(z) > 1 and not np.isnan(profile).any():
         return profile
     count = np.isfinite(z).sum(axis=0)
-    some = (count >= 2) & (count < len(z))
-    if some.any():
-        rest = z[:, some]
-        profile[some] = np.stack([np.nanstd(rest, axis=0), np.nanmax(rest, axis=0) - np.nanmin(rest, axis=0)], axis=1)
+    gappy = (count >= 2) & (count < len(z))
+    if gappy.any():
+        rest = z[:, gappy]
+        spread, extent = np.nanstd(rest, axis=0), np.nanmax(rest, axis=0) - np.nanmin(rest, axis=0)
+        profile[gappy] = np.stack([spread, extent], axis=1)
     profile[count < 2] = np.nan
     return profile
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from brainroam.core.deconfound import FitOn, Slopes
+from brainroam.core.connectivity import EdgeKind
+from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.errors import unknown
 from brainroam.utils.parameters import Percentile, require_settings
 
@@ -151,16 +152,27 @@ class Recipe:
 
     def __post_init__(self) -> None:
         require_settings("core", Recipe, vars(self))
-        for name in (
-            "tau_percentile",
-            "eta",
-            "penalties",
-        ):
+        for name in ("tau_percentile", "eta", "penalties"):
             values = np.asarray(getattr(self, name)).tolist()  # a tuple, whatever sequence they came in
             object.__setattr__(self, name, tuple(values) if isinstance(values, list) else values)
 
+    @property
+    def edge_kind(self) -> EdgeKind:
+        """Edges of the static channel."""
+        return EdgeKind(self.kind, self.shrinkage, self.robust)
+
+    def deconfounder(self) -> SiteDeconfounder:
+        """A deconfounder with these settings, to be fitted."""
+        return SiteDeconfounder(
+            huber_k=self.huber_k,
+            huber_delta=self.huber_delta,
+            pooled=self.deconfounding == "pooled",
+            fit_on=self.fit_on,
+            slopes=self.slopes,
+        )
+
     def for_study(self, measure: str, is_number: bool) -> "Recipe":
-        """What of it can be done with people who have no series, and what a table or a number is read by.
+        """The recipe for a measure and a kind of target: without steps that need series, with thresholds to choose.
 
         Matrices have no time course, so no temporal profiles. Columns of a table share no regions, so there is no line
         graph for the network either: the linear reading of the scaffold stands alone.

@@ -40,7 +40,7 @@ held. R is taken in single precision, since edges are known to fewer digits; all
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
@@ -148,56 +148,63 @@ def ridge_weights(x: np.ndarray, target: np.ndarray, *penalties: float) -> np.nd
     return ridge_candidates(x, target, [penalties])[0]
 
 
+class Rows(NamedTuple):
+    """Further rows of a regression beside those of people: features (E, M) and targets (E,), weighted and centred."""
+
+    features: np.ndarray
+    target: np.ndarray
+
+
 def ridge_candidates(
     x: np.ndarray,
     target: np.ndarray,
     candidates: Sequence[Sequence[float]],
-    levels: tuple[np.ndarray, np.ndarray] | None = None,
+    rows: Rows | None = None,
 ) -> list[np.ndarray]:
-    """`ridge_weights` for each of several choices of penalties, from one matrix.
-
-    ``levels`` are features (E, M) and targets (E,) of more rows, which are weighted and centred already.
-    """
+    """`ridge_weights` for each of several choices of penalties, from one matrix; with further ``rows``."""
     for penalties in candidates:
         require_penalties(*penalties)
     centred = target - target.mean(axis=0)
-    if levels is None and min(x.shape) > LARGE and min(map(min, candidates)) >= STRONG:
+    if rows is None and min(x.shape) > LARGE and min(map(min, candidates)) >= STRONG:
         return [_solve_iteratively(x, centred, penalties) for penalties in candidates]
     if x.shape[1] < len(x):
-        gram, wanted = x.T @ x, x.T @ centred
-        if levels is not None:
-            gram, wanted = gram + levels[0].T @ levels[0], wanted + levels[0].T @ levels[1]
-        return [ridge_of_products(gram, wanted, len(x), *penalties) for penalties in candidates]
+        gram, products = x.T @ x, x.T @ centred
+        if rows is not None:
+            gram = gram + rows.features.T @ rows.features
+            products = products + rows.features.T @ rows.target
+        return [ridge_of_products(gram, products, len(x), *penalties) for penalties in candidates]
     gram = x @ x.T
-    if levels is None:
+    if rows is None:
         return [x.T @ ridge_of_products(gram, centred, len(x), *penalties) for penalties in candidates]
-    mixed = x @ levels[0].T
-    gram, centred = np.block([[gram, mixed], [mixed.T, levels[0] @ levels[0].T]]), np.append(centred, levels[1])
-    solved = [ridge_of_products(gram, centred, len(x), *penalties) for penalties in candidates]
-    return [x.T @ of_rows[: len(x)] + levels[0].T @ of_rows[len(x) :] for of_rows in solved]
+    mixed = x @ rows.features.T
+    gram = np.block([[gram, mixed], [mixed.T, rows.features @ rows.features.T]])
+    centred = np.append(centred, rows.target)
+    duals = [ridge_of_products(gram, centred, len(x), *penalties) for penalties in candidates]
+    return [x.T @ dual[: len(x)] + rows.features.T @ dual[len(x) :] for dual in duals]
 
 
 def _solve_iteratively(x: np.ndarray, centred: np.ndarray, penalties: Sequence[float]) -> np.ndarray:
+    """Weights of x, averaged over penalties, from products of X'X with vectors."""
     size = max(float(np.vdot(x, x)) / len(x), EPS)
-    wanted = (x.T @ centred).reshape(x.shape[1], -1)
-    scaled = np.repeat(size * np.array(penalties)[:, None], wanted.shape[1], axis=1)
-    return solve(FeatureProducts(x), wanted, scaled).mean(axis=1).reshape(x.shape[1], *centred.shape[1:])
+    products = (x.T @ centred).reshape(x.shape[1], -1)
+    scaled = np.repeat(size * np.array(penalties)[:, None], products.shape[1], axis=1)
+    return solve(FeatureProducts(x), products, scaled).mean(axis=1).reshape(x.shape[1], *centred.shape[1:])
 
 
-def ridge_of_products(gram: np.ndarray, wanted: np.ndarray, n_people: int, *penalties: float) -> np.ndarray:
+def ridge_of_products(gram: np.ndarray, products: np.ndarray, n_people: int, *penalties: float) -> np.ndarray:
     """What `ridge_weights` gives, from the products of the features, X'X and X't, of so many people.
 
     Products of people add up over sites. With X X' and t instead, the weights are X' times the result.
     """
     size = max(float(np.trace(gram)) / n_people, EPS)
-    solved = []
+    solutions = []
     for penalty in penalties:
         matrix = gram / size
         matrix.flat[:: len(matrix) + 1] += penalty
-        _, solution, failed = dposv(matrix, wanted)
+        _, solution, failed = dposv(matrix, products)
         # Products to which noise was added for privacy need not be positive definite.
-        solved.append(np.linalg.solve(matrix, wanted) if failed else solution)
-    return np.mean(solved, axis=0) / size
+        solutions.append(np.linalg.solve(matrix, products) if failed else solution)
+    return np.mean(solutions, axis=0) / size
 
 
 def require_penalties(*penalties: float) -> None:
@@ -300,7 +307,7 @@ def iterative_ridge(
     True
     """
     problems = _Problems(blocks, people, scales, nuisance)
-    return problems.weights(solve(problems, problems.centred(target[:, None]), penalties))
+    return problems.weights(solve(problems, problems.centre(target[:, None]), penalties))
 
 
 class _Problems:
@@ -314,7 +321,7 @@ class _Problems:
         inner = np.einsum("nkc,nlc->ckl", self.nuisance, self.moved)  # C'U = G'G
         self.inverse = np.linalg.pinv(inner, hermitian=True)
 
-    def centred(self, values: np.ndarray) -> np.ndarray:
+    def centre(self, values: np.ndarray) -> np.ndarray:
         """H times values (n, c); 0 for people of other problems."""
         inside = values * self.inside
         return inside - self.inside * (inside.sum(axis=0) / self.count)
@@ -322,7 +329,7 @@ class _Problems:
     def __matmul__(self, centred: np.ndarray) -> np.ndarray:
         """H F P F' times values (n, c) that are centred."""
         product = self._products(centred[:, None])[:, 0]
-        return self.centred(product - np.einsum("nkc,kqc->nc", self.moved, self._along(centred[:, None])))
+        return self.centre(product - np.einsum("nkc,kqc->nc", self.moved, self._along(centred[:, None])))
 
     def weights(self, a: np.ndarray) -> np.ndarray:
         """P F'a (q, M, c) of a (n, q, c)."""

@@ -219,11 +219,11 @@ def select_scaffold(
     """
     require_settings("scaffold", select_scaffold, {"tau_percentile": tau_percentile})
     consensus = median_over_sites(contrast)
-    known = np.isfinite(consensus)
-    if not known.any():
+    present = np.isfinite(consensus)
+    if not present.any():
         raise EmptyScaffoldError("no edge is present at any site with both classes")
-    size = np.where(known, np.abs(consensus), 0)
-    tau = float(np.percentile(size[known], tau_percentile))
+    size = np.where(present, np.abs(consensus), 0)
+    tau = float(np.percentile(size[present], tau_percentile))
     large = size > tau
     if every_edge:
         kappa = sign_consistency(contrast, consensus)
@@ -231,14 +231,17 @@ def select_scaffold(
     else:
         kappa, pi = np.full((2, len(size)), np.nan)
         kappa[large] = sign_consistency(contrast[:, large], consensus[large])
-        asked = large & (kappa >= eta)
-        pi[asked] = site_stability(contrast[:, asked], consensus[asked]) if stability is None else stability[asked]
+        consistent = large & (kappa >= eta)
+        if stability is None:
+            pi[consistent] = site_stability(contrast[:, consistent], consensus[consistent])
+        else:
+            pi[consistent] = stability[consistent]
     chosen = large & (kappa >= eta) & (pi >= zeta)
     if not chosen.any() and not every_edge:  # only then the others count: what would have been enough is said
         return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
     if not chosen.any():
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
-        raise EmptyScaffoldError(_why_empty(size[known], kappa[known], pi[known], tau, thresholds))
+        raise EmptyScaffoldError(_why_empty(size[present], kappa[present], pi[present], tau, thresholds))
     return Scaffold(np.flatnonzero(chosen), contrast, consensus, kappa, pi, tau, tuple(sites))
 
 
@@ -252,8 +255,8 @@ def join_scaffolds(parts: Sequence[Scaffold]) -> Scaffold:
     """
     in_units = np.stack([np.nan_to_num(part.consensus) / max(part.tau, 1e-12) for part in parts])
     edges = edges_of(parts)
-    kept = np.stack([np.isin(np.arange(in_units.shape[1]), part.edges) for part in parts])
-    strongest = np.where(kept.any(axis=0) & ~kept, -1.0, np.abs(in_units)).argmax(axis=0)
+    selects = np.stack([np.isin(np.arange(in_units.shape[1]), part.edges) for part in parts])
+    strongest = np.where(selects.any(axis=0) & ~selects, -1.0, np.abs(in_units)).argmax(axis=0)
     column = np.arange(in_units.shape[1])
     sites = tuple(sorted({name for part in parts for name in part.sites}))
     whole = all(len(part.stability) for part in parts)
@@ -286,9 +289,9 @@ def median_over_sites(contrast: np.ndarray) -> np.ndarray:
 
 def sign_consistency(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
     """kappa (M,): share of the sites that have the edge whose contrast has the sign of the consensus."""
-    known = np.isfinite(contrast)
-    agrees = (np.sign(contrast) == np.sign(consensus)) & known
-    return agrees.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    present = np.isfinite(contrast)
+    agrees = (np.sign(contrast) == np.sign(consensus)) & present
+    return agrees.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
 
 
 def distinct_thresholds(n_sites: int, grid: Sequence[float]) -> list[float]:
@@ -341,10 +344,10 @@ def site_stability(contrast: np.ndarray, consensus: np.ndarray) -> np.ndarray:
     for n_sites in np.unique(count[count > 0]):
         columns = count == n_sites
         values, sign = ordered[:n_sites, columns], np.sign(consensus[columns])
-        kept = np.zeros(values.shape[1])
+        agreement = np.zeros(values.shape[1])
         for (low, high), probability in _middle_ranks(int(n_sites)):
-            kept += probability * (np.sign(values[low] + values[high]) == sign)
-        pi[columns] = kept
+            agreement += probability * (np.sign(values[low] + values[high]) == sign)
+        pi[columns] = agreement
     return pi
 
 
@@ -365,7 +368,7 @@ def hierarchical_stability(
     rng = np.random.default_rng(random_state)
     weighted = [(_weigh(cases, huber_delta), _weigh(controls, huber_delta)) for cases, controls in groups]
     drawn_as = codes or [(np.arange(len(cases)), np.arange(len(controls))) for cases, controls in groups]
-    n_sites, kept = len(groups), np.zeros(len(consensus))
+    n_sites, n_agreeing = len(groups), np.zeros(len(consensus))
     for block in _blocks(n_boot, 50):
         drawn = rng.integers(n_sites, size=(block, n_sites))
         contrast = np.full((block, n_sites, len(consensus)), np.nan)
@@ -374,8 +377,8 @@ def hierarchical_stability(
             parts = zip(classes, drawn_as[e], strict=True)
             high, low = (_resample_means(*part, code, len(boot), rng) for part, code in parts)
             contrast[boot, slot] = high - low
-        kept += (np.sign(np.nanmedian(contrast, axis=1)) == np.sign(consensus)).sum(axis=0)
-    return kept / n_boot
+        n_agreeing += (np.sign(np.nanmedian(contrast, axis=1)) == np.sign(consensus)).sum(axis=0)
+    return n_agreeing / n_boot
 
 
 @lru_cache

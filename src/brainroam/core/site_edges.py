@@ -75,7 +75,7 @@ class SiteEdges:
 
     @property
     def cache_key(self) -> list[np.ndarray]:
-        """Which people of which sites these are: with kind and centring, all that K follows from."""
+        """Positions and sites of the people: K follows from these, the kind and the centring."""
         place = np.empty(len(self._rows), dtype=int)
         for number, people in enumerate(self.people.values()):
             place[people] = number
@@ -129,7 +129,7 @@ class SiteEdges:
         return np.where(spread > 1e-12 * np.abs(np.nan_to_num(self.centre(self.sites))), spread, 1.0)
 
     def centre(self, sites: Sequence[str]) -> np.ndarray:
-        """b_bar (M,) of these sites: what is taken from a person of another site; NaN where nobody has the edge."""
+        """b_bar (M,) of these sites, subtracted from a person of another site; NaN where nobody has the edge."""
         means = np.stack([self._mean(name) for name in sites])
         share = np.isfinite(means) * (1.0 if self.centred else [[float(len(self.people[name]))] for name in sites])
         with np.errstate(invalid="ignore"):

@@ -17,6 +17,7 @@ by repeating weighted least squares with weights ``w_ij = min(1, t_j / |residual
 import warnings
 from collections.abc import Sequence
 from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,6 @@ BLOCK = 2**17  # numbers at a time: what every round passes over stays in the ca
 EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
 LEAST_WEIGHT = 1e-10  # of somebody far away: with none, those who are left may not tell the covariates apart
 EXACT = 1e-12  # variances below this share of the usual one are those of lines through all points
-ABSORBED = ("columns", "kept", "dropped", "alpha")
 
 
 def huber_regression(
@@ -138,6 +138,30 @@ def median_present(values: np.ndarray, present: np.ndarray, count: np.ndarray) -
     return 0.5 * (ordered[row, (count - 1) // 2] + ordered[row, count // 2])
 
 
+class Line(NamedTuple):
+    """Intercept (M,) and slopes (d, M) of every edge at a site, in the covariates' own units; nothing is missing."""
+
+    intercept: np.ndarray
+    coef: np.ndarray
+
+
+class Absorbed(NamedTuple):
+    """Covariates that the site cannot estimate on some edges: design columns ``dropped`` = ``kept`` times ``alpha``."""
+
+    columns: np.ndarray  # of the edges
+    kept: np.ndarray
+    dropped: np.ndarray
+    alpha: np.ndarray
+
+
+class EdgeGroup(NamedTuple):
+    """Edges whose people can estimate the same columns of the design, and who (n,) has all of them."""
+
+    columns: np.ndarray  # of the edges
+    kept: np.ndarray
+    present: np.ndarray
+
+
 class SiteFit:
     """Intercept (M,) and slopes (d, M) of every edge, NaN where they are not the site's own."""
 
@@ -147,7 +171,7 @@ class SiteFit:
         self.coef = np.full((n_covariates, n_edges), np.nan)
         self.variance = np.full((n_covariates, n_edges), np.nan)
         self.centre = np.zeros(n_covariates)
-        self._absorbed: list[tuple[np.ndarray, ...]] = []
+        self._absorbed: list[Absorbed] = []
 
     def record(
         self,
@@ -165,17 +189,16 @@ class SiteFit:
         dropped = np.setdiff1d(np.arange(1, design.shape[1]), kept)
         if len(dropped):
             alpha = np.linalg.lstsq(design[:, kept], design[:, dropped], rcond=None)[0]
-            self._absorbed.append((columns, kept, dropped, alpha))
+            self._absorbed.append(Absorbed(columns, kept, dropped, alpha))
 
     def on(self, columns: np.ndarray) -> "SiteFit":
         """The same fit of some edges (by position) alone."""
         part = copy(self)
-        part.intercept, part.coef, part.variance = (
-            self.intercept[columns],
-            self.coef[:, columns],
-            self.variance[:, columns],
-        )
-        part._absorbed = [(np.flatnonzero(np.isin(columns, group)), *rest) for group, *rest in self._absorbed]
+        part.intercept = self.intercept[columns]
+        part.coef, part.variance = self.coef[:, columns], self.variance[:, columns]
+        part._absorbed = [
+            group._replace(columns=np.flatnonzero(np.isin(columns, group.columns))) for group in self._absorbed
+        ]
         return part
 
     def with_constants(self, columns: np.ndarray, value: np.ndarray) -> "SiteFit":
@@ -183,27 +206,27 @@ class SiteFit:
         moved = copy(self)
         moved.centre = np.where(columns, value, self.centre)
         moved._absorbed = []
-        for edges, kept, dropped, alpha in self._absorbed:
-            constant = columns[dropped - 1]
-            first = np.where(constant, value[dropped - 1], alpha[0])
-            moved._absorbed.append((edges, kept, dropped, np.vstack([first, alpha[1:]])))
+        for group in self._absorbed:
+            covariates = group.dropped - 1
+            first = np.where(columns[covariates], value[covariates], group.alpha[0])
+            moved._absorbed.append(group._replace(alpha=np.vstack([first, group.alpha[1:]])))
         return moved
 
-    def filled(self, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Intercept (M,) and slopes (d, M) with ``usual`` standing in for the slopes that are not the site's own."""
+    def fill(self, usual: np.ndarray) -> Line:
+        """The line with the ``usual`` slopes (d, M) in the place of those that are not the site's own."""
         intercept, coef = self.intercept.copy(), np.where(np.isfinite(self.coef), self.coef, usual)
         for columns, kept, dropped, alpha in self._absorbed:
             moved = alpha @ usual[np.ix_(dropped - 1, columns)]
             intercept[columns] -= moved[0]
             coef[np.ix_(kept[1:] - 1, columns)] -= moved[1:]
-        return intercept, coef
+        return Line(intercept, coef)
 
-    def pooled(self, shrunken: np.ndarray, common: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Intercept (M,) and slopes (d, M) with shrunken slopes for its own; the fit at the mean covariates stays."""
-        intercept, coef = self.filled(common)
+    def pool(self, shrunken: np.ndarray, common: np.ndarray) -> Line:
+        """The line with ``shrunken`` slopes in the place of its own; the fit at the mean covariates stays."""
+        intercept, coef = self.fill(common)
         own = np.isfinite(shrunken)
         change = np.where(own, coef - shrunken, 0)
-        return intercept + self.centre @ change, np.where(own, shrunken, coef)
+        return Line(intercept + self.centre @ change, np.where(own, shrunken, coef))
 
     def notes(self, site: str, names: list[str]) -> list[str]:
         """What this site could not estimate, in words: one note for each cause, however many covariates it is about."""
@@ -226,7 +249,7 @@ class SiteFit:
         absorbed = {
             f"absorbed.{g}.{name}": value
             for g, group in enumerate(self._absorbed)
-            for name, value in zip(ABSORBED, group, strict=True)
+            for name, value in group._asdict().items()
         }
         return {
             "intercept": self.intercept,
@@ -244,7 +267,7 @@ class SiteFit:
         >>> fit = SiteFit(3, 1, 20)
         >>> fit.record(np.arange(3), np.array([0]), np.ones(3), np.empty((0, 3)), np.empty((0, 3)), np.ones((20, 2)))
         >>> twice = SiteFit.concatenate([fit.state(), fit.state()])
-        >>> twice.filled(np.full((1, 6), 0.25))[0].tolist()
+        >>> twice.fill(np.full((1, 6), 0.25))[0].tolist()
         [0.75, 0.75, 0.75, 0.75, 0.75, 0.75]
         """
         whole = cls(0, 0, int(blocks[0]["n_people"]))
@@ -255,8 +278,8 @@ class SiteFit:
         start = 0
         for block in blocks:
             for g in range(sum(name.endswith(".columns") for name in block)):
-                columns, *rest = (block[f"absorbed.{g}.{name}"] for name in ABSORBED)
-                whole._absorbed.append((columns + start, *rest))
+                group = Absorbed(*(block[f"absorbed.{g}.{name}"] for name in Absorbed._fields))
+                whole._absorbed.append(group._replace(columns=group.columns + start))
             start += len(block["intercept"])
         return whole
 
@@ -302,8 +325,8 @@ def _median_of_columns(values: np.ndarray) -> np.ndarray:
     return medians
 
 
-def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Group the edges by the design columns their people can estimate: (edges, kept columns, people present)."""
+def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[EdgeGroup]:
+    """Group the edges by the design columns their people can estimate."""
     missing = np.packbits(np.isnan(values), axis=0)
     some = missing.any(axis=0)  # few, as a rule: sorting every column would take longer than the regression
     patterns, which = np.unique(missing[:, some], axis=1, return_inverse=True)
@@ -322,7 +345,7 @@ def _estimable_groups(values: np.ndarray, design: np.ndarray) -> list[tuple[np.n
         key = ("all",) if whole else (pattern,)
         groups.setdefault(key, []).append(pattern)
         kept_of[key] = (kept, np.ones(len(values), dtype=bool) if whole else present)
-    return [(np.flatnonzero(np.isin(member, patterns_of)), *kept_of[key]) for key, patterns_of in groups.items()]
+    return [EdgeGroup(np.flatnonzero(np.isin(member, of)), *kept_of[key]) for key, of in groups.items()]
 
 
 def _independent_columns(design: np.ndarray) -> np.ndarray:
@@ -359,20 +382,20 @@ def shrunken_slopes(own: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, 
     >>> shrunken_slopes(own, np.full((2, 1), 100.0))[0].tolist()
     [[2.0], [2.0]]
     """
-    estimated = known = np.isfinite(own) & np.isfinite(variance)
-    if (variance[known] < EXACT).any():
+    estimated = usable = np.isfinite(own) & np.isfinite(variance)
+    if (variance[usable] < EXACT).any():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of columns that no site knows
-            usual = np.nanmedian(np.where(known, variance, np.nan), axis=0)
-        known = estimated & ((variance >= EXACT * usual) | (usual == 0))
-    g, v = np.where(known, own, 0), np.where(known, np.maximum(variance, 1e-300), 1)
+            usual = np.nanmedian(np.where(usable, variance, np.nan), axis=0)
+        usable = estimated & ((variance >= EXACT * usual) | (usual == 0))
+    g, v = np.where(usable, own, 0), np.where(usable, np.maximum(variance, 1e-300), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        w = known / v
+        w = usable / v
         total = w.sum(axis=0)
         mean = (w * g).sum(axis=0) / total
-        excess = (w * (g - mean) ** 2).sum(axis=0) - (known.sum(axis=0) - 1)
+        excess = (w * (g - mean) ** 2).sum(axis=0) - (usable.sum(axis=0) - 1)
         between = np.nan_to_num(np.maximum(excess / (total - (w**2).sum(axis=0) / total), 0), posinf=0)
-        w = known / (v + between)
+        w = usable / (v + between)
         common = np.nan_to_num((w * g).sum(axis=0) / w.sum(axis=0))
-    shrunken = np.where(known, common + (g - common) * between / (between + v), common)
+    shrunken = np.where(usable, common + (g - common) * between / (between + v), common)
     return np.where(estimated, shrunken, np.nan), common

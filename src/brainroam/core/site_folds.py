@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_statistics import SiteStatistics
@@ -52,13 +52,13 @@ class Episode:
         return Episode(self.features[:, people], self.labels[people], self.graph)
 
     def parts(self) -> "Iterator[Episode]":
-        """Everybody, as many at a time as memory allows: at once."""
+        """Everybody in one part."""
         yield self
 
 
 @dataclass(frozen=True)
 class UnreadEpisode:
-    """An episode whose people are read as they are asked for, by position."""
+    """An episode whose features are computed when they are asked for, by position of the people."""
 
     labels: Any
     read: Callable[[np.ndarray], Episode]
@@ -148,7 +148,7 @@ class SiteFolds:
                     self._scaffolds[left_out] = statistics.scaffold(self._inside(left_out), **thresholds)
                 except EmptyScaffoldError:
                     continue  # too little agreement without these sites: nobody is read there
-        self.statistics = statistics.reading(list(self._scaffolds.values()))
+        self.statistics = statistics.ready_for(list(self._scaffolds.values()))
         self._pathways: MutableMapping[LeftOut, list[Pathways]] = statistics.features.fold_storage()
         self._trained: MutableMapping[LeftOut, tuple[Pathways, PathwayGraph]] = statistics.features.fold_storage()
 
@@ -169,7 +169,7 @@ class SiteFolds:
         """Every edge that is in the scaffold of some fold, ascending."""
         return edges_of(self._scaffolds.values())
 
-    def reading(self, chosen: int) -> "SiteFolds":
+    def with_candidate(self, chosen: int) -> "SiteFolds":
         """The same folds with the linear reading by one of the candidates."""
         folds = copy(self)
         folds.chosen = chosen
@@ -177,13 +177,19 @@ class SiteFolds:
 
     def pathways(self, left_out: LeftOut = NOBODY) -> Pathways:
         """The pathways of one fold, with the chosen linear reading."""
-        return self.readings(left_out)[self.chosen]
+        return self.pathways_by_candidate(left_out)[self.chosen]
 
-    def readings(self, left_out: LeftOut = NOBODY) -> list[Pathways]:
+    def pathways_by_candidate(self, left_out: LeftOut = NOBODY) -> list[Pathways]:
         """The pathways of one fold, with the linear reading by each candidate."""
         if left_out not in self._pathways:
-            how = self.candidates, self.profiles, self.orient, self.skip
-            self._pathways[left_out] = self.statistics.readings(self._inside(left_out), self._scaffolds[left_out], *how)
+            self._pathways[left_out] = self.statistics.pathways_by_candidate(
+                self._inside(left_out),
+                self._scaffolds[left_out],
+                self.candidates,
+                self.profiles,
+                self.orient,
+                self.skip,
+            )
         return self._pathways[left_out]
 
     def people(self, group: LeftOut) -> np.ndarray:
@@ -204,7 +210,7 @@ class SiteFolds:
         ]
 
     def joint(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:
-        """Everybody who is not left out, in one episode, on the pathways they themselves gave."""
+        """One episode of everybody who is not left out, on the pathways that these same people gave."""
         return [self._episode(left_out, self.people(frozenset(self._inside(left_out))), self.residual)]
 
     def held_out(self, group: LeftOut) -> AnyEpisode:
@@ -231,7 +237,7 @@ class SiteFolds:
         edges, statistics = pathways.scaffold.edges, self.statistics
         profiles = self.profiles.of(edges, people) if self.profiles else None
         if residual == "site":
-            return pathways.standardised(statistics.residuals_of(people, edges), profiles)
+            return pathways.standardise(statistics.residuals_of(people, edges), profiles)
         return pathways.nodes(statistics.values_of(people, edges), statistics.covariates.iloc[people], profiles)
 
     def _for_network(self, left_out: LeftOut) -> "tuple[Pathways, PathwayGraph]":
@@ -241,8 +247,9 @@ class SiteFolds:
 
             scaffold = self._scaffolds[left_out]
             scaffold = scaffold.on(scaffold.strongest(self.max_pathways))
-            how = [self.statistics.penalties], self.profiles, self.orient, "none"
-            pathways = self.statistics.readings(self._inside(left_out), scaffold, *how)[0]
+            (pathways,) = self.statistics.pathways_by_candidate(
+                self._inside(left_out), scaffold, [self.statistics.penalties], self.profiles, self.orient, skip="none"
+            )
             self._trained[left_out] = pathways, PathwayGraph.of(pathways.graph, self.device or "cpu")
         return self._trained[left_out]
 

@@ -1,39 +1,36 @@
-"""What training sites say, computed once: from it, any subset of them has its scaffold and pathways at almost no cost.
+"""Statistics of training sites, computed once: scaffold and pathways of any subset of them follow at almost no cost.
 
 `SiteStatistics` holds site-wise deconfounding and the contrast of every site of all training people. Each site's fit
-and contrast depend on that site alone, so a subset of sites is a choice among them. `SiteStatistics.pathways` freezes
-what a subset knows, with a linear reading of the static channel x of its pathways,
+and contrast depend on that site alone, so a subset of sites is a choice among them: `SiteStatistics.scaffold` selects
+edges by the contrasts of the subset, `SiteStatistics.pathways` freezes what the subset knows on these edges, with a
+linear reading (`brainroam.core.pathways`).
 
-    w = mean over penalties of  argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2      over the people of those sites
-
-scaled so that it has unit spread over them.
-
-Of a number more is known: sites differ in it, often by more than people of one site do, and what goes with it between
-sites tells its order within them too. With l_e = (b_e - b_bar) / s the level of site e on the pathways and t_e its mean
-target, both without their mean over sites by k_e, sites are random effects,
-
-    + sum_e k_e (t_e - l_e' w)^2,        k_e = 1 / (1 / n_e + 1 / SITE_PEOPLE)
-
-which is what t = c + x' w + u_e + error says of n_e people, with the variance of u_e a share 1 / SITE_PEOPLE of that of
-the error: a site has one more row, which counts as at most SITE_PEOPLE people. And the penalty that is right for one
-number is ten times too strong for another: each of `NUMBER_PENALTIES` is a candidate, from one matrix, of which
-held-out sites choose (`brainroam.core.model`).
+Of a number the right penalty of that reading may be ten times weaker than of another one: each of `NUMBER_PENALTIES` is
+a candidate, all from one matrix, and held-out sites choose (`brainroam.core.model`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from brainroam.core.connectivity import cohort_edges, edge_blocks, edge_pairs, n_rois_of, zero_where_missing
+from brainroam.core.connectivity import (
+    PEARSON,
+    EdgeKind,
+    cohort_edges,
+    edge_blocks,
+    edge_pairs,
+    n_rois_of,
+    zero_where_missing,
+)
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.linegraph import Moments, Pathways
+from brainroam.core.pathways import SKIPS, Moments, Pathways, linear_weights, site_rows
 from brainroam.core.profile import Profiles
-from brainroam.core.ridge import EPS, LARGE, TABLE_PENALTIES, ridge_candidates
+from brainroam.core.ridge import LARGE, TABLE_PENALTIES, Rows
 from brainroam.core.scaffold import (
     Scaffold,
     contrast_delta,
@@ -44,24 +41,29 @@ from brainroam.core.scaffold import (
     site_contrasts,
     sites_with_both_classes,
 )
-from brainroam.core.targets import covariate_slopes, is_number, number_within_sites, signed, site_target
+from brainroam.core.targets import covariate_slopes, is_number, number_within_sites, site_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.features import ArrayColumns, Columns, Features, column_blocks
 from brainroam.data.people import group_codes
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
-from brainroam.utils.cache import Cache
 
-SKIPS = ("ridge", "sum", "none")
 RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
 NUMBER_PENALTIES = (1.0, 0.3, 3.0, 0.1, 10.0, 30.0)  # the first where no site can be held out
-SITE_PEOPLE = 10  # what `edge_ridge.SITE_EFFECT` is at a penalty of 1
 # Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
 # neighbours; contrasts and regressions of a site and edge.
 STEP_BYTES, NEIGHBOUR_BYTES, FIT_BYTES = 80, 80, 160
 
 
+class _People(NamedTuple):
+    """r_site (n, M) by the slopes of each site, labels and sites of some people."""
+
+    residuals: np.ndarray
+    y: np.ndarray
+    site: np.ndarray
+
+
 class SiteStatistics:
-    """Deconfounding and contrasts of every training site, from which any subset of sites is put together.
+    """Deconfounding and contrasts of every training site, from which those of any subset of sites follow.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ class SiteStatistics:
         Of several classes, the same for each contrast: labels 0 and 1 of those who take part.
     """
 
-    _frozen: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by their sites: scaffold and pathways ask in turn
+    _deconfounders: Mapping[tuple[str, ...], SiteDeconfounder] = {}  # by sites: scaffold and pathways ask in turn
     _profiled: tuple[Profiles, dict[str, Moments]] | None = None
     levels: Mapping[str, float] = {}
     spread: Mapping[str, np.ndarray] = {}  # of residuals within each site, where features have units of their own
@@ -122,35 +124,36 @@ class SiteStatistics:
     ) -> None:
         self.levels = levels or {}
         self.features = features or Features([])
-        self.group, self.values, cache = group, ArrayColumns(edges), self.features.cache
+        self.group, self.values = group, ArrayColumns(edges)
         self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
         several = y.ndim == 2
         if several and deconfounder.fit_on == "controls" and not against_controls:
             raise UsageError('fit_on="controls" needs controls, and none of these classes is; use fit_on="all"')
-        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, 1 - y[:, 0] if several else y, cache)
+        is_case = 1 - y[:, 0] if several else y
+        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, is_case, self.features.cache)
         if own_units:
-            self.spread = {name: self._spread_of(name) for name in _names(site)}
+            self.spread = {name: self._residual_spread(name) for name in _names(site)}
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
         if several:
-            self.parts = tuple(self._of_each_class(against_controls, cache))
+            self.parts = tuple(self._contrasts_of_classes(against_controls))
             self.sites = sorted({name for part in self.parts for name in part.sites})
             self.contrast = np.concatenate([part.contrast for part in self.parts])
         else:
-            self._contrast_sites(cache)
+            self._contrast_sites()
 
-    def _contrast_sites(self, cache: Cache) -> None:
+    def _contrast_sites(self) -> None:
         """The sites that have a contrast of labels 0 and 1 or of a number, and d_e (E, M) of each."""
         who = slice(None) if self.takes_part is None else self.takes_part
         self.sites = sites_with_both_classes(self.y[who], self.site[who])
-        self.contrast = np.concatenate([self._contrast_of(name, cache) for name in self.sites])
+        self.contrast = np.concatenate([self._contrast_of(name) for name in self.sites])
 
-    def _spread_of(self, site: str) -> np.ndarray:
-        """How much the people of a site differ (M,) by its own slopes, a block of edges at a time."""
+    def _residual_spread(self, site: str) -> np.ndarray:
+        """Standard deviation (M,) of r_site by the site's own slopes, a block of edges at a time."""
         blocks = edge_blocks(self.edges.shape[1])
-        return np.concatenate([spread_of(self._people_of([site], some)[0]) for some in blocks])
+        return np.concatenate([spread_of(self._people_of([site], some).residuals) for some in blocks])
 
-    def _of_each_class(self, against_controls: bool, cache: Cache) -> "Iterator[SiteStatistics]":
+    def _contrasts_of_classes(self, against_controls: bool) -> "Iterator[SiteStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
         n_contrasts, empty = 0, None
         for k in range(int(against_controls), self.y.shape[1]):
@@ -158,7 +161,7 @@ class SiteStatistics:
             part.y, part.parts = self.y[:, k], ()
             part.takes_part = (self.y[:, 0] + part.y > 0) if against_controls else None
             try:
-                part._contrast_sites(cache)
+                part._contrast_sites()
             except EmptyScaffoldError as error:  # too few sites have both: nothing reproducible can be said of it
                 empty = error
                 continue
@@ -167,18 +170,22 @@ class SiteStatistics:
         if not n_contrasts and empty is not None:
             raise empty
 
-    def _contrast_of(self, site: str, cache: Cache) -> np.ndarray:
+    def _contrast_of(self, site: str) -> np.ndarray:
         """d_e (1, M) of one site by its own slopes, computed once for the same people and the same regression."""
-        fitted, here = self.deconfounder, self._here([site])
+        fitted, here = self.deconfounder, self._positions_at([site])
         fit = fitted.site_fits[0 if fitted.pooled else fitted.sites_.index(site)]
-        read = [self.edges[here], self.raw_covariates[here], self.y[here], fit.intercept, fit.coef]
+        follows_from = [self.edges[here], self.raw_covariates[here], self.y[here], fit.intercept, fit.coef]
 
         def contrast_of(columns: slice) -> np.ndarray:
-            return site_contrasts(*self._people_of([site], columns), [site], self.huber_delta)
+            people = self._people_of([site], columns)
+            return site_contrasts(people.residuals, people.y, people.site, [site], self.huber_delta)
 
-        name, blocks = ("site contrast", self.huber_delta), column_blocks(self.edges)
-        parts = [cache.summary((*name, str(some)), read, partial(contrast_of, some)) for some in blocks]
-        return np.concatenate(parts, axis=1)
+        summary = self.features.cache.summary
+        blocks = [
+            summary(("site contrast", self.huber_delta, str(some)), follows_from, partial(contrast_of, some))
+            for some in column_blocks(self.edges)
+        ]
+        return np.concatenate(blocks, axis=1)
 
     def scaffold(
         self,
@@ -191,38 +198,39 @@ class SiteStatistics:
     ) -> Scaffold:
         """The scaffold these sites alone give; that of an inner fold without the evidence for every edge."""
         if self.parts:
-            return join_scaffolds(self._scaffolds(sites, tau_percentile, eta, zeta, bootstrap, seed))
-        thresholds = tau_percentile, eta, zeta
+            return join_scaffolds(self._scaffolds_of_classes(sites, tau_percentile, eta, zeta, bootstrap, seed))
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
             contrast = (self.contrast[rows] + self._pooling(sites, rows)) / self._unit(sites)
-            whole = len(rows) == len(self.sites)
-            scaffold = select_scaffold(contrast, [self.sites[row] for row in rows], *thresholds, every_edge=whole)
+            names, whole = [self.sites[row] for row in rows], len(rows) == len(self.sites)
+            scaffold = select_scaffold(contrast, names, tau_percentile, eta, zeta, every_edge=whole)
         else:
-            residuals, y, site = self._people_of(sites)
+            people = self._people_of(sites)
             scaffold = extract_scaffold(
-                residuals / self._unit(sites),
-                y,
-                site,
-                *thresholds,
+                people.residuals / self._unit(sites),
+                people.y,
+                people.site,
+                tau_percentile,
+                eta,
+                zeta,
                 bootstrap,
                 random_state=seed,
                 huber_delta=self.huber_delta,
-                group=None if self.group is None else self.group[self._here(sites)],
+                group=None if self.group is None else self.group[self._positions_at(sites)],
             )
         if len(scaffold.sites) == len(self.sites):
             return scaffold
         nothing = np.empty(0)
         return replace(scaffold, contrast=nothing, sign_consistency=nothing, stability=nothing)
 
-    def _scaffolds(self, sites: Sequence[str], *how: Any) -> list[Scaffold]:
+    def _scaffolds_of_classes(self, sites: Sequence[str], *settings: Any) -> list[Scaffold]:
         """The scaffold of each contrast that two of these sites have; an error where all are empty."""
         scaffolds: list[Scaffold] = []
         empty = EmptyScaffoldError("no class is found with those it is compared with at two of these sites")
         for part in self.parts:
             try:
                 if len(set(part.sites) & set(sites)) >= 2:
-                    scaffolds.append(part.scaffold(sites, *how))
+                    scaffolds.append(part.scaffold(sites, *settings))
             except EmptyScaffoldError as error:
                 empty = error
         if not scaffolds:
@@ -236,10 +244,10 @@ class SiteStatistics:
         """
         if self.deconfounder.slopes == "site" or self.deconfounder.pooled:
             return 0.0
-        frozen, changes = self._frozen_with_changes(_names(sites))
-        self._keep_frozen(frozen)
+        deconfounder, changes = self._deconfounder_with_changes(_names(sites))
+        self._keep_deconfounder(deconfounder)
         names = [self.sites[row] for row in rows]
-        change = dict(zip(frozen.sites_, changes, strict=True))
+        change = dict(zip(deconfounder.sites_, changes, strict=True))
         return np.stack([-self.covariate_gaps[name] @ change[name] for name in names])
 
     def _unit(self, sites: Sequence[str]) -> np.ndarray | float:
@@ -273,13 +281,13 @@ class SiteStatistics:
         names, counts = np.unique(self.site, return_counts=True)
         return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
-    def _frozen_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
+    def _deconfounder_with_changes(self, sites: Sequence[str]) -> tuple[SiteDeconfounder, np.ndarray]:
         return self.deconfounder.restricted_with_changes(sites)
 
     @cached_property
     def raw_covariates(self) -> np.ndarray:
         """Covariates (n, d) of everybody in their own units."""
-        return self.deconfounder.encoder_.imputed(self.covariates)
+        return self.deconfounder.encoder_.impute(self.covariates)
 
     @cached_property
     def covariate_gaps(self) -> dict[str, np.ndarray]:
@@ -291,7 +299,7 @@ class SiteStatistics:
         classes = {name: [(self.site == name) & (y == label) for label in (1, 0)] for name in self.sites}
         return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
 
-    def reading(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
+    def ready_for(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
         """The same statistics, ready to read people on the edges of these scaffolds again and again."""
         ready = copy(self)
         ready.values = self.features.columns(self.edges, edges_of(scaffolds))
@@ -322,18 +330,11 @@ class SiteStatistics:
         fitted, values = deconfounder or self.deconfounder, self.values_of(people, edges)
         return fitted.site_residuals(values, positions(people), edges, complete=complete)
 
-    def pathways(
-        self,
-        sites: Sequence[str],
-        scaffold: Scaffold,
-        profiles: Profiles | None = None,
-        orient: bool = True,
-        skip: str = "ridge",
-    ) -> Pathways:
-        """Freeze what these sites know, on a scaffold they gave, with the linear reading by the usual penalties."""
-        return self.readings(sites, scaffold, [self.penalties], profiles, orient, skip)[0]
+    def pathways(self, sites: Sequence[str], scaffold: Scaffold) -> Pathways:
+        """The pathways of these sites on a scaffold of theirs, with the linear reading by the usual penalties."""
+        return self.pathways_by_candidate(sites, scaffold, [self.penalties])[0]
 
-    def readings(
+    def pathways_by_candidate(
         self,
         sites: Sequence[str],
         scaffold: Scaffold,
@@ -342,34 +343,43 @@ class SiteStatistics:
         orient: bool = True,
         skip: str = "ridge",
     ) -> list[Pathways]:
-        """`pathways` with the linear reading by each of several choices of penalties, for little more than one."""
+        """`pathways` with the linear reading by each of several choices of penalties, at little more cost than one."""
         if skip not in SKIPS:
             raise unknown("skip", skip, SKIPS)
-        here, deconfounder = np.isin(self.site, sites), self.frozen(sites)
+        deconfounder = self.deconfounder_at(sites)
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
+        people = np.flatnonzero(np.isin(self.site, sites))
+        static, spread = self._static_channel(people, scaffold, deconfounder, orientation)
+        rows = None
+        if self.levels and not deconfounder.pooled:
+            level = deconfounder.site_levels(scaffold.edges) * orientation / spread
+            rows = self.level_rows(level, deconfounder.sites_)
+        weights = linear_weights(zero_where_missing(static), self.y[people], skip, candidates, rows)
+        # r_site is centred site by site; a mean over people would only add noise
+        centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
+        if profiles is not None:
+            moments = self._profile_moments(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
+            centre, scale = np.hstack([centre, moments.mean]), np.hstack([scale, moments.scale])
+        averages = deconfounder.averages()
+        return [Pathways(averages, scaffold, orientation, centre, scale, each) for each in weights]
+
+    def _static_channel(
+        self, people: np.ndarray, scaffold: Scaffold, deconfounder: SiteDeconfounder, orientation: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """x (n, N) of these training people, and its standard deviation (N,), by which it was divided."""
 
         def read(people: np.ndarray) -> np.ndarray:
             # A missing edge stands at its site's own fit: then products over people add up over sites (site_summary).
             return self.residuals_of(people, scaffold.edges, deconfounder, complete=True) * orientation
 
-        static, spread = _all_read(read, self.features.batches(np.flatnonzero(here)), len(scaffold))
+        static, spread = _read_batches(read, self.features.batches(people), len(scaffold))
         static /= spread
-        levels = None
-        if self.levels and not deconfounder.pooled:
-            level = deconfounder.site_levels(scaffold.edges) * orientation / spread
-            levels = site_rows(level, *self._of_each(deconfounder.sites_))
-        weights = _skip_weights(zero_where_missing(static), self.y[here], skip, candidates, levels)
-        # r_site is centred site by site; a mean over people would only add noise
-        centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
-        if profiles is not None:
-            described = self._profile_moments(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
-            centre, scale = np.hstack([centre, described.mean]), np.hstack([scale, described.scale])
-        averages = deconfounder.averages()
-        return [Pathways(averages, scaffold, orientation, centre, scale, skip_) for skip_ in weights]
+        return static, spread
 
-    def _of_each(self, sites: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean of a number at these sites, and their people."""
-        return np.array([self.levels[name] for name in sites]), np.array([self.n_people[name] for name in sites])
+    def level_rows(self, level: np.ndarray, sites: Sequence[str]) -> Rows:
+        """`site_rows` of sites with these levels (E, N) on the pathways."""
+        target = np.array([self.levels[name] for name in sites])
+        return site_rows(level, target, np.array([self.n_people[name] for name in sites]))
 
     def _profile_moments(self, profiles: Profiles, sites: Sequence[str]) -> Moments:
         """Moments of the profiles of the people of some sites, put together from those of each site."""
@@ -382,59 +392,53 @@ class SiteStatistics:
                 moments[name] = Moments.of(map(read, self.features.batches(np.flatnonzero(self.site == name))))
         return Moments.combine([moments[name] for name in sites])
 
-    def _people_of(
-        self, sites: Sequence[str], columns: slice = slice(None)
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """r_site by own slopes on some edges, labels and sites of the people of some sites."""
-        here = self._here(sites)
+    def _people_of(self, sites: Sequence[str], columns: slice = slice(None)) -> _People:
+        """The people of some sites whose labels count, on some edges."""
+        here = self._positions_at(sites)
         residuals = self.deconfounder.site_residuals(self.edges[here, columns], here, columns, slopes="site")
-        return residuals, self.y[here], self.site[here]
+        return _People(residuals, self.y[here], self.site[here])
 
-    def _here(self, sites: Sequence[str]) -> np.ndarray:
+    def _positions_at(self, sites: Sequence[str]) -> np.ndarray:
         """Positions of the people of some sites whose labels count."""
         inside = np.isin(self.site, sites)
         return np.flatnonzero(inside if self.takes_part is None else inside & self.takes_part)
 
-    def frozen(self, sites: Sequence[str]) -> SiteDeconfounder:
-        """The deconfounder that knows these sites only."""
+    def deconfounder_at(self, sites: Sequence[str]) -> SiteDeconfounder:
+        """The deconfounder fitted on these sites alone."""
         if self.deconfounder.pooled:
             return self.deconfounder
         names = _names(sites)
-        if tuple(names) not in self._frozen:
-            self._keep_frozen(self.deconfounder.restricted(names))
-        return self._frozen[tuple(names)]
+        if tuple(names) not in self._deconfounders:
+            self._keep_deconfounder(self.deconfounder.restricted(names))
+        return self._deconfounders[tuple(names)]
 
-    def _keep_frozen(self, deconfounder: SiteDeconfounder) -> None:
-        self._frozen = self.features.with_fold(self._frozen, tuple(deconfounder.sites_), deconfounder)
+    def _keep_deconfounder(self, deconfounder: SiteDeconfounder) -> None:
+        self._deconfounders = self.features.with_fold(self._deconfounders, tuple(deconfounder.sites_), deconfounder)
 
 
 def site_statistics(
     cohort: Cohort,
     covariates: pd.DataFrame,
     deconfounder: SiteDeconfounder,
-    kind: str = "pearson",
-    shrinkage: float = 0.5,
-    robust: bool = False,
+    kind: EdgeKind = PEARSON,
     contrast: str = "huber",
 ) -> SiteStatistics:
     """The statistics of labelled people on edges of one kind; what was computed for one person or site is shared."""
-    edges = cohort_edges(cohort, kind, shrinkage, robust)
-    site, group = cohort.table["site"].to_numpy().astype(str), group_codes(cohort.table)
-    of_features = group, cohort.atlas.pairs, cohort.own_units, cohort.target.has_controls
     y, levels = number_within_sites(cohort) if cohort.target.is_number else (site_target(cohort), None)
-    return SiteStatistics(edges, y, site, covariates, deconfounder, cohort.features, contrast, *of_features, levels)
-
-
-def site_rows(level: np.ndarray, target: np.ndarray, n_people: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows sqrt(k_e) l_e (E, N) and sqrt(k_e) t_e (E,) of the sites, without their mean by k_e.
-
-    >>> rows, target = site_rows(np.array([[0.0], [1.0]]), np.array([3.0, 5.0]), np.array([10, 10]))
-    >>> (rows.T @ rows).round(6).tolist(), (rows.T @ target).round(6).tolist()  # as 5 people each, about their mean
-    ([[2.5]], [5.0])
-    """
-    counted = 1 / (1 / n_people + 1 / SITE_PEOPLE)
-    share, root = counted / counted.sum(), np.sqrt(counted)
-    return root[:, None] * (level - share @ level), root * (target - share @ target)
+    return SiteStatistics(
+        cohort_edges(cohort, *kind),
+        y,
+        cohort.table["site"].to_numpy().astype(str),
+        covariates,
+        deconfounder,
+        cohort.features,
+        contrast,
+        group=group_codes(cohort.table),
+        pairs=cohort.atlas.pairs,
+        own_units=cohort.own_units,
+        against_controls=cohort.target.has_controls,
+        levels=levels,
+    )
 
 
 def _names(sites: Iterable[str]) -> list[str]:
@@ -456,10 +460,10 @@ def positions(people: np.ndarray) -> np.ndarray:
     return np.flatnonzero(people) if people.dtype == bool else people
 
 
-def _all_read(
+def _read_batches(
     read: Callable[[np.ndarray], np.ndarray], batches: list[np.ndarray], width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What is read of one batch of people after the other (n, width), and its spread over them.
+    """What is read of people, batch after batch (n, width), and its spread over all of them.
 
     Several batches are filled into one array: put side by side afterwards they would take the memory twice.
     """
@@ -473,19 +477,3 @@ def _all_read(
         moments.append(Moments.of([part]))
         start += len(people)
     return values, Moments.combine(moments).scale
-
-
-def _skip_weights(
-    x: np.ndarray,
-    y: np.ndarray,
-    skip: str,
-    candidates: Sequence[Sequence[float]],
-    levels: tuple[np.ndarray, np.ndarray] | None = None,
-) -> list[np.ndarray]:
-    """Weights (N,), or (N, K), of the linear reading by each candidate, with unit spread over the training people."""
-    if skip == "none":
-        return [np.zeros((x.shape[1], *y.shape[1:]))]
-    if skip == "sum" and y.ndim == 2:
-        raise UsageError('skip="sum" adds up what points to one condition; use skip="ridge" for several classes')
-    weights = [np.ones(x.shape[1])] if skip == "sum" else ridge_candidates(x, signed(y), candidates, levels)
-    return [each / max(float(np.std(x @ each)), EPS) for each in weights]

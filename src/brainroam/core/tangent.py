@@ -100,9 +100,9 @@ class Logarithms:
         """The logarithms of all but some participants, with their own mean."""
         n, bases, logs = len(self.logs), self.bases[left_out], self.logs[left_out]
         lost = np.tensordot(bases * logs[:, :, None], bases, ((0, 1), (0, 1)))
-        kept = np.setdiff1d(np.arange(n), left_out)
-        mean = (n * self.mean - lost) / len(kept)
-        return type(self)(self.bases[kept], self.logs[kept], self.coefficients[kept], self.values[:0], mean)
+        rest = np.setdiff1d(np.arange(n), left_out)
+        mean = (n * self.mean - lost) / len(rest)
+        return type(self)(self.bases[rest], self.logs[rest], self.coefficients[rest], self.values[:0], mean)
 
     def hessian(self, direction: np.ndarray) -> np.ndarray:
         """``H[S]``: the fall of the mean logarithm along S."""

@@ -1,16 +1,17 @@
 """Targets, two classes, several or a number: what is fitted to them, and how well a score orders people by them.
 
-Two classes: m cases with scores x_i, n controls with scores y_j, and the kernel K_ij = 1 if x_i > y_j, 1/2 if
-x_i = y_j, else 0. The AUC is the mean of K; of several classes, its mean over each class against the rest.
+**What is fitted.** A number t has, within a site, the slope of a residual edge r in the place of the difference of
+class means,
 
-A number: with t the target of the people of one site and r a residual edge or a score of theirs,
+    d = slope of r on t,  by least squares or Huber's loss
 
-    d = slope of r on t,  by least squares or Huber's loss        in the place of the difference of class means
-    r = correlation of the score with t                           in the place of the AUC
+With t = 0 and 1 that is the difference of the class means (`brainroam.core.scaffold` has the same numbers to rounding,
+for means and for a fixed threshold of Huber's loss). A target is taken without its means at the sites, so what differs
+between sites moves nothing. Labels 0 and 1 stand for classes wherever both kinds come along one way; see `is_number`.
 
-With t = 0 and 1 the slope is the difference of the class means (`brainroam.core.scaffold` has the same numbers to
-rounding, for means and for a fixed threshold of Huber's loss). Everything is within sites: a target that differs
-between sites moves neither. Labels 0 and 1 stand for classes wherever both kinds come along one way; see `is_number`.
+**How well a score orders people**, within sites. Two classes: m cases with scores x_i, n controls with scores y_j, and
+the kernel K_ij = 1 if x_i > y_j, 1/2 if x_i = y_j, else 0. The AUC is the mean of K; of several classes, its mean over
+each class against the rest. Of a number it is the correlation of the score with t.
 """
 
 import numpy as np
@@ -19,6 +20,96 @@ from scipy.stats import rankdata
 from brainroam.core.site_fit import huber_regression
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
+
+LEAST = 4  # people with a value: fewer have no correlation to speak of, and Fisher's z has a variance from 4 on
+PRESENT = 3  # people who have an edge, without whom it has no slope
+EPS = 1e-12
+
+
+# --- what is fitted ---------------------------------------------------------------------------------------------------
+
+
+def is_number(y: np.ndarray) -> bool:
+    """Whether targets are numbers, not labels 0 and 1.
+
+    >>> is_number(np.array([0, 1, 1])), is_number(np.array([0.3, -1.2]))
+    (False, True)
+    """
+    return not np.isin(y, (0, 1)).all()
+
+
+def ridge_target(y: np.ndarray) -> np.ndarray:
+    """Target of the ridge on pathways: -1 and 1 for two classes, a number as it is."""
+    return y if is_number(y) else 2.0 * y - 1
+
+
+def learned_target(cohort: Cohort) -> np.ndarray:
+    """Target of a ridge on all edges: -1 and 1, or the number over its standard deviation.
+
+    Of K classes (n, K): 1 in the column of a person's class, -1 in the others.
+    """
+    if cohort.target.is_two_classes:
+        return 2.0 * cohort.labels - 1
+    if cohort.target.is_classes:
+        return 2.0 * indicators(cohort) - 1
+    t = cohort.targets
+    return (t - t.mean()) / max(float(t.std()), EPS)
+
+
+def indicators(cohort: Cohort) -> np.ndarray:
+    """Several classes as columns (n, K): 1 for the people of a class, 0 for the others."""
+    return np.eye(len(cohort.target.classes), dtype=int)[cohort.targets.astype(int)]
+
+
+def site_target(cohort: Cohort) -> np.ndarray:
+    """Target of CORE: 0 and 1, or the number without the means of the sites, over its spread within them.
+
+    Of several classes, their `indicators`: wherever labels have two dimensions, there are several classes.
+
+    >>> import brainroam
+    >>> from brainroam.data.target_column import with_target
+    >>> cohort = with_target(brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8), "mean_fd:number")
+    >>> t = site_target(cohort)
+    >>> bool(abs(t[:8].mean()) < 1e-12), round(float(t.std()), 6)
+    (True, 1.0)
+    """
+    if cohort.target.is_two_classes:
+        return cohort.labels
+    if cohort.target.is_classes:
+        return indicators(cohort)
+    return number_within_sites(cohort)[0]
+
+
+def number_within_sites(cohort: Cohort) -> tuple[np.ndarray, dict[str, float]]:
+    """A number (n,) without the means of the sites, over its spread within them, and these means in the same unit."""
+    t, site = cohort.targets.copy(), cohort.table["site"].to_numpy().astype(str)
+    means = {str(name): float(t[site == name].mean()) for name in np.unique(site)}
+    for name, mean in means.items():
+        t[site == name] -= mean
+    unit = max(float(t.std()), EPS)
+    return t / unit, {name: mean / unit for name, mean in means.items()}
+
+
+def slopes(residuals: np.ndarray, t: np.ndarray, huber_delta: float | None = None) -> np.ndarray:
+    """d (M,) of the people of one site; NaN where hardly anybody has the edge.
+
+    >>> t = np.array([0.0, 0, 1, 1]); slopes(np.array([[1.0], [3.0], [5.0], [7.0]]), t, np.inf).tolist()
+    [4.0]
+    """
+    enough = np.isfinite(residuals).sum(axis=0) >= PRESENT
+    slope = np.full(residuals.shape[1], np.nan)
+    design = np.column_stack([np.ones(len(t)), t])
+    slope[enough] = huber_regression(design, residuals[:, enough], delta=huber_delta)[0][1]
+    return slope
+
+
+def covariate_slopes(raw: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Least-squares slopes (d,) of covariates (n, d) on t."""
+    centred = t - t.mean()
+    return centred @ raw / max(float(centred @ centred), EPS)
+
+
+# --- how well a score orders people -----------------------------------------------------------------------------------
 
 
 def aucs(label: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -82,13 +173,6 @@ def macro_auc(code: np.ndarray, scores: np.ndarray) -> np.ndarray:
         return np.where(known, aucs_of, 0).sum(axis=-1) / known.sum(axis=-1)
 
 
-def site_macro_aucs(code: np.ndarray, site: np.ndarray, scores: np.ndarray) -> list[float]:
-    """`macro_auc` of the people with scores (n, K), at each site where there are two classes."""
-    known = np.isfinite(scores).all(axis=1)
-    people = [np.flatnonzero(known & (site == name)) for name in np.unique(site[known])]
-    return [float(macro_auc(code[here], scores[here])) for here in people if len(set(code[here])) > 1]
-
-
 def placements(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The placements of DeLong: for each case, the mean of K over controls; for each control, the mean of K over cases.
 
@@ -131,12 +215,12 @@ def macro_variances(code: np.ndarray, score: np.ndarray) -> tuple[float, float]:
     return float(np.square(np.mean(added, axis=0)).sum()), float(np.square(added).sum(axis=1).mean())
 
 
-def counted_as(counts: np.ndarray, share: float = 1.0) -> np.ndarray:
-    """With how many cases and as many controls sites of these people by class (sites, K) compare; 0 of one class.
+def equivalent_sizes(counts: np.ndarray, share: float = 1.0) -> np.ndarray:
+    """Equivalent size of sites with these people by class (sites, K): m cases and m controls have as uncertain an AUC.
 
     See `brainroam.evaluation.stats.classes`; ``share`` is rho there.
 
-    >>> counted_as(np.array([[20, 20, 0], [30, 30, 30], [40, 10, 1], [9, 0, 0]])).round(1).tolist()
+    >>> equivalent_sizes(np.array([[20, 20, 0], [30, 30, 30], [40, 10, 1], [9, 0, 0]])).round(1).tolist()
     [20.0, 40.1, 5.1, 0.0]
     """
     counts = np.asarray(counts, dtype=float)
@@ -154,100 +238,14 @@ def shared_error(m: np.ndarray, variances: np.ndarray, n_classes: int) -> float:
     return float(np.clip(together / alone, 1 / n_classes, 1)) if alone > 0 else 1.0
 
 
-def sites_with_scores(label: np.ndarray, site: np.ndarray, score: np.ndarray, least: int = 1) -> list[np.ndarray]:
-    """Positions of the people with a score, for each site where at least ``least`` of either class have one.
+def is_constant(values: np.ndarray, unit: float = 1.0) -> np.ndarray:
+    """Whether values (..., N) differ by no more than rounding does: of their size, or of numbers of size ``unit``.
 
-    >>> sites_with_scores(np.array([0, 1, 0]), np.array(["A", "A", "B"]), np.zeros(3))
-    [array([0, 1])]
+    >>> is_constant(np.array([[0.1, 0.1, 0.1], [1e9, 1e9 + 1, 1e9], [1e-9, 2e-9, 0]])).tolist()
+    [True, False, False]
     """
-    known = np.isfinite(score)
-    people = [np.flatnonzero(known & (site == name)) for name in np.unique(site[known])]
-    return [here for here in people if min(np.sum(label[here] == 1), np.sum(label[here] == 0)) >= least]
-
-
-LEAST = 4  # people with a value: fewer have no correlation to speak of, and Fisher's z has a variance from 4 on
-PRESENT = 3  # people who have an edge, without whom it has no slope
-EPS = 1e-12
-
-
-def is_number(y: np.ndarray) -> bool:
-    """Whether targets are numbers, not labels 0 and 1.
-
-    >>> is_number(np.array([0, 1, 1])), is_number(np.array([0.3, -1.2]))
-    (False, True)
-    """
-    return not np.isin(y, (0, 1)).all()
-
-
-def signed(y: np.ndarray) -> np.ndarray:
-    """What a ridge is fitted to: -1 and 1 for two classes, a number as it is."""
-    return y if is_number(y) else 2.0 * y - 1
-
-
-def learned_target(cohort: Cohort) -> np.ndarray:
-    """What a linear reader of all edges is fitted to: -1 and 1, or the number over its standard deviation.
-
-    Of K classes (n, K): 1 in the column of a person's class, -1 in the others.
-    """
-    if cohort.target.is_two_classes:
-        return 2.0 * cohort.labels - 1
-    if cohort.target.is_classes:
-        return 2.0 * indicators(cohort) - 1
-    t = cohort.targets
-    return (t - t.mean()) / max(float(t.std()), EPS)
-
-
-def indicators(cohort: Cohort) -> np.ndarray:
-    """Several classes as columns (n, K): 1 for the people of a class, 0 for the others."""
-    return np.eye(len(cohort.target.classes), dtype=int)[cohort.targets.astype(int)]
-
-
-def site_target(cohort: Cohort) -> np.ndarray:
-    """What CORE is fitted to: 0 and 1, or the number without the means of the sites, over its spread within them.
-
-    Of several classes, their `indicators`: wherever labels have two dimensions, there are several classes.
-
-    >>> import brainroam
-    >>> from brainroam.data.target_column import with_target
-    >>> cohort = with_target(brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8), "mean_fd:number")
-    >>> t = site_target(cohort)
-    >>> bool(abs(t[:8].mean()) < 1e-12), round(float(t.std()), 6)
-    (True, 1.0)
-    """
-    if cohort.target.is_two_classes:
-        return cohort.labels
-    if cohort.target.is_classes:
-        return indicators(cohort)
-    return number_within_sites(cohort)[0]
-
-
-def number_within_sites(cohort: Cohort) -> tuple[np.ndarray, dict[str, float]]:
-    """A number (n,) without the means of the sites, over its spread within them, and these means in the same unit."""
-    t, site = cohort.targets.copy(), cohort.table["site"].to_numpy().astype(str)
-    means = {str(name): float(t[site == name].mean()) for name in np.unique(site)}
-    for name, mean in means.items():
-        t[site == name] -= mean
-    unit = max(float(t.std()), EPS)
-    return t / unit, {name: mean / unit for name, mean in means.items()}
-
-
-def slopes(residuals: np.ndarray, t: np.ndarray, huber_delta: float | None = None) -> np.ndarray:
-    """d (M,) of the people of one site; NaN where hardly anybody has the edge.
-
-    >>> t = np.array([0.0, 0, 1, 1]); slopes(np.array([[1.0], [3.0], [5.0], [7.0]]), t, np.inf).tolist()
-    [4.0]
-    """
-    enough = np.isfinite(residuals).sum(axis=0) >= PRESENT
-    slope = np.full(residuals.shape[1], np.nan)
-    design = np.column_stack([np.ones(len(t)), t])
-    slope[enough] = huber_regression(design, residuals[:, enough], delta=huber_delta)[0][1]
-    return slope
-
-
-def covariate_slopes(raw: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Least-squares slopes (d,) of covariates (n, d) on t."""
-    centred = t - t.mean()
-    return centred @ raw / max(float(centred @ centred), EPS)
+    spread, size = np.ptp(values, axis=-1), np.abs(values).max(axis=-1)
+    return np.asarray(spread <= 1e-13 * np.maximum(size, unit))
 
 
 def correlations(t: np.ndarray, scores: np.ndarray, unit: float = 1.0) -> np.ndarray:
@@ -265,14 +263,29 @@ def correlations(t: np.ndarray, scores: np.ndarray, unit: float = 1.0) -> np.nda
     return np.clip(np.where(is_constant(scores, unit) | is_constant(t, 0.0), 0.0, r), -1, 1)
 
 
-def is_constant(values: np.ndarray, unit: float = 1.0) -> np.ndarray:
-    """Whether values (..., N) differ by no more than rounding does: of their size, or of numbers of size ``unit``.
+def order_gain(t: np.ndarray, old: np.ndarray, new: np.ndarray) -> tuple[float, float]:
+    """Gain in correlation with t, as Fisher's z, from an old to a new score of the same people, and its variance.
 
-    >>> is_constant(np.array([[0.1, 0.1, 0.1], [1e9, 1e9 + 1, 1e9], [1e-9, 2e-9, 0]])).tolist()
-    [True, False, False]
+    Meng, Rosenthal and Rubin (1992), Psychological Bulletin 111(1), 172-175: z_new - z_old of Fisher has the variance
+    2 (1 - r_between) h / (n - 3).
     """
-    spread, size = np.ptp(values, axis=-1), np.abs(values).max(axis=-1)
-    return np.asarray(spread <= 1e-13 * np.maximum(size, unit))
+    (r_old, r_new), between = correlations(t, np.stack([old, new])), float(correlations(old, new))
+    square = (r_old**2 + r_new**2) / 2
+    f = min((1 - between) / max(2 * (1 - square), EPS), 1.0)
+    h = (1 - f * square) / max(1 - square, EPS)
+    z_old, z_new = np.arctanh(np.clip([r_old, r_new], -0.9999, 0.9999))
+    return float(z_new - z_old), float(max(2 * (1 - between) * h / (len(t) - 3), EPS))
+
+
+def sites_with_scores(label: np.ndarray, site: np.ndarray, score: np.ndarray, least: int = 1) -> list[np.ndarray]:
+    """Positions of the people with a score, for each site where at least ``least`` of either class have one.
+
+    >>> sites_with_scores(np.array([0, 1, 0]), np.array(["A", "A", "B"]), np.zeros(3))
+    [array([0, 1])]
+    """
+    known = np.isfinite(score)
+    people = [np.flatnonzero(known & (site == name)) for name in np.unique(site[known])]
+    return [here for here in people if min(np.sum(label[here] == 1), np.sum(label[here] == 0)) >= least]
 
 
 def sites_with_numbers(t: np.ndarray, site: np.ndarray, score: np.ndarray | None = None) -> list[np.ndarray]:
@@ -280,6 +293,13 @@ def sites_with_numbers(t: np.ndarray, site: np.ndarray, score: np.ndarray | None
     known = np.ones(len(t), dtype=bool) if score is None else np.isfinite(score)
     people = [np.flatnonzero(known & (site == name)) for name in np.unique(site[known])]
     return [here for here in people if len(here) >= LEAST and np.ptp(t[here]) > 0]
+
+
+def site_macro_aucs(code: np.ndarray, site: np.ndarray, scores: np.ndarray) -> list[float]:
+    """`macro_auc` of the people with scores (n, K), at each site where there are two classes."""
+    known = np.isfinite(scores).all(axis=1)
+    people = [np.flatnonzero(known & (site == name)) for name in np.unique(site[known])]
+    return [float(macro_auc(code[here], scores[here])) for here in people if len(set(code[here])) > 1]
 
 
 def mean_order(t: np.ndarray, site: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -305,17 +325,3 @@ def site_orders(y: np.ndarray, site: np.ndarray, score: np.ndarray) -> list[floa
         known = np.isfinite(score)
         return [float(mean_order(y[known], site[known], score[known]))] if known.any() else []
     return [auc(y[here], score[here]) for here in sites_with_scores(y, site, score)]
-
-
-def order_gain(t: np.ndarray, old: np.ndarray, new: np.ndarray) -> tuple[float, float]:
-    """By how much the correlation with t grows from one score of the same people to another, and its variance.
-
-    Meng, Rosenthal and Rubin (1992), Psychological Bulletin 111(1), 172-175: z_new - z_old of Fisher has the variance
-    2 (1 - r_between) h / (n - 3).
-    """
-    (r_old, r_new), between = correlations(t, np.stack([old, new])), float(correlations(old, new))
-    square = (r_old**2 + r_new**2) / 2
-    f = min((1 - between) / max(2 * (1 - square), EPS), 1.0)
-    h = (1 - f * square) / max(1 - square, EPS)
-    z_old, z_new = np.arctanh(np.clip([r_old, r_new], -0.9999, 0.9999))
-    return float(z_new - z_old), float(max(2 * (1 - between) * h / (len(t) - 3), EPS))

@@ -32,6 +32,8 @@ from brainroam.core.gate import GatedNetwork
 from brainroam.core.site_folds import AnyEpisode, Episode, predict_logits
 from brainroam.core.targets import site_orders
 
+BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam, as torch has them
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -86,14 +88,14 @@ class Adam:
             parameter.grad = self.gradient[here].view_as(parameter)
 
     @torch.no_grad()
-    def step(self, beta: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
+    def step(self) -> None:
         """Take one step along the gradients and set them to zero."""
         self.steps += 1
         gradient = self.gradient.add(self.values, alpha=self.weight_decay)
-        self.mean.lerp_(gradient, 1 - beta[0])
-        self.square.mul_(beta[1]).addcmul_(gradient, gradient, value=1 - beta[1])
-        spread = (self.square.sqrt() / (1 - beta[1] ** self.steps) ** 0.5).add_(eps)
-        self.values.addcdiv_(self.mean, spread, value=-self.learning_rate / (1 - beta[0] ** self.steps))
+        self.mean.lerp_(gradient, 1 - BETAS[0])
+        self.square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+        spread = (self.square.sqrt() / (1 - BETAS[1] ** self.steps) ** 0.5).add_(EPS)
+        self.values.addcdiv_(self.mean, spread, value=-self.learning_rate / (1 - BETAS[0] ** self.steps))
         self.gradient.zero_()
 
 

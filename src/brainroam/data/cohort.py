@@ -19,9 +19,9 @@ from brainroam.data.measurements import (
     MEASURES,
     MISSING,
     check_arrays,
+    empty_measurement,
     largest_edge,
     missing_rois,
-    nothing_measured,
     series_digest,
 )
 from brainroam.data.people import COVARIATES, People, manifest_hash, people_by_site, validate_table
@@ -102,7 +102,7 @@ class Cohort(People):
     @property
     def extent(self) -> str:
         """What was measured, in words: "116 regions of 'aal'", or "200 columns of a table"."""
-        return self._own.extent
+        return self._block.extent
 
     def _repr_html_(self) -> str:
         """For notebooks: people per site."""
@@ -116,25 +116,25 @@ class Cohort(People):
     @property
     def measure(self) -> str:
         """What the arrays are: ``"series"``, ``"matrices"`` or ``"table"``."""
-        return self._own.measure
+        return self._block.measure
 
     @property
     def atlas(self) -> Atlas:
         """The regions, in column order; of a table its columns."""
-        return self._own.atlas
+        return self._block.atlas
 
     @property
     def features(self) -> Features:
         """What is computed from the measurements of everybody in the whole cohort, see `origin`."""
-        return self._own.features
+        return self._block.features
 
     @property
     def block_name(self) -> str:
-        """What the own measurement is called among `blocks`."""
+        """Name of the cohort's own measurement among `blocks`."""
         return next(iter(self._blocks))
 
     @property
-    def _own(self) -> Block:
+    def _block(self) -> Block:
         return self._blocks[self.block_name]
 
     @property
@@ -143,20 +143,20 @@ class Cohort(People):
         return {name: self.block(name) for name in self._blocks} if len(self._blocks) > 1 else {}
 
     def block(self, name: str) -> "Cohort":
-        """One measurement of these people, row for row; who lacks it is NaN there (`has_block`)."""
+        """One measurement of these people, row for row; NaN for those who lack it (`has_block`)."""
         if name not in self._blocks:
             raise unknown("block", name, list(self._blocks))
-        alone = self._alone(name)
+        alone = self._only_block(name)
         if self._origin is not None:
             whole, rows = self._origin
-            alone._origin = whole._alone(name), rows
+            alone._origin = whole._only_block(name), rows
         return alone
 
-    def _alone(self, name: str) -> "Cohort":
+    def _only_block(self, name: str) -> "Cohort":
         block, table = self._blocks[name], self._table
         if name != self.block_name:
             table = table.assign(n_timepoints=block.volumes(self.origin[1]))
-        return self._changed(_blocks={name: block}, _table=table)
+        return self._copy_with(_blocks={name: block}, _table=table)
 
     def has_block(self, name: str) -> np.ndarray:
         """Who (n,) has a measurement at all: not everything of it is missing."""
@@ -173,21 +173,21 @@ class Cohort(People):
         (['rest', 'anatomy'], np.int64(6))
         """
         measured = dict(zip(other._table["subject"], other.series, strict=True))
-        nothing = nothing_measured(other.measure, other.n_rois)
+        nothing = empty_measurement(other.measure, other.n_rois)
         arrays = [measured.get(who, nothing) for who in self._table["subject"]]
         both = self.with_further(name, Block(other.measure, other.atlas, Features(arrays)), own_name)
         steps = (*self._prepared, *(f"{name}: {step}" for step in other._prepared))
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
-        return both._changed(_excluded=excluded, _prepared=steps)
+        return both._copy_with(_excluded=excluded, _prepared=steps)
 
     def with_further(self, name: str, block: Block, own_name: str | None = None) -> "Cohort":
         """The same people with a further block, which measures all of them in their order."""
-        whole = self._apart()
+        whole = self._as_whole()
         (own, first), *others = whole._blocks.items()
         own = own_name or own
         if name == own or name in dict(others):
             raise UsageError(f"two blocks are called {name!r}; give one of them another name")
-        return whole._changed(_blocks={own: first, **dict(others), name: block})
+        return whole._copy_with(_blocks={own: first, **dict(others), name: block})
 
     @property
     def own_units(self) -> bool:
@@ -204,7 +204,7 @@ class Cohort(People):
 
     @property
     def truth(self) -> Any:
-        """What was planted in a synthetic cohort, else None."""
+        """The planted effects of a synthetic cohort, else None."""
         return self._truth
 
     @property
@@ -291,7 +291,7 @@ class Cohort(People):
             raise DataError(f"everybody would be excluded: {listed(sorted(set(reasons)))}")
         added = list(zip(self._table.loc[mask, "subject"], reasons, strict=True))
         record = pd.concat([self._excluded, _exclusions(added)], ignore_index=True)
-        return self._at(np.flatnonzero(~mask))._changed(_excluded=record)
+        return self._at(np.flatnonzero(~mask))._copy_with(_excluded=record)
 
     def exclude_missing(self, max_missing_rois: float = 0.2) -> "Cohort":
         """Leave out people with more than this share of regions without signal."""
@@ -305,25 +305,25 @@ class Cohort(People):
         return self.exclude(over, [text.format(c, self.n_rois, max_missing_rois) for c in count[over]])
 
     def _with_some_block(self, max_missing: float) -> "Cohort":
-        """Without the people who lack too much of every measurement; of another they are counted as lacking it."""
+        """Leave out people who lack too much of every block; a block with too much missing is empty for the person."""
         over = {name: block.missing_rois.mean(axis=1) > max_missing for name, block in self.blocks.items()}
         nobody = np.all(list(over.values()), axis=0)
         reasons = ["too much is missing in every block"] * int(nobody.sum())
-        kept = self.exclude(nobody, reasons) if nobody.any() else self
+        cohort = self.exclude(nobody, reasons) if nobody.any() else self
         over = {name: mask[~nobody] for name, mask in over.items()}
         if not any(mask.any() for mask in over.values()):
-            return kept
-        whole = kept._apart()
-        return whole._changed(_blocks={name: block.without(over[name]) for name, block in whole._blocks.items()})
+            return cohort
+        whole = cohort._as_whole()
+        return whole._copy_with(_blocks={name: block.without(over[name]) for name, block in whole._blocks.items()})
 
     def using(self, covariates: Iterable[str]) -> "Cohort":
         """The same people, with these columns as the covariates of every method that uses any."""
-        same = self._changed(_covariates=tuple(covariates))
+        same = self._copy_with(_covariates=tuple(covariates))
         same.covariates()  # one that does not exist is named now
         return same
 
     def without_labels(self, telling: bool = True) -> "Cohort":
-        """The same people as they are handed to a method that scores them: nothing tells the diagnosis.
+        """The same people without labels and without columns that reveal the diagnosis, for scoring.
 
         Missing here and in the cohort they were selected from: the label, what a synthetic cohort planted, and columns
         that measure the condition (a raw diagnosis, symptoms; see `brainroam.data.columns`) unless the study
@@ -341,9 +341,9 @@ class Cohort(People):
         blank = dict.fromkeys(["label", *columns], np.nan)
         if self.target.name in whole._table:  # of a cohort on disk, whose store keeps the column of the target
             blank[self.target.name] = np.nan
-        hidden = self._blanked(blank)
+        hidden = self._blank_columns(blank)
         if self is not whole:
-            hidden._origin = whole._blanked(blank), rows
+            hidden._origin = whole._blank_columns(blank), rows
         return hidden
 
     def one_against_rest(self, code: int) -> "Cohort":
@@ -359,29 +359,29 @@ class Cohort(People):
         label = self._table["label"]
         table = self._table.assign(label=(label == code).astype(float).where(label.notna()))
         target = Target(self.target.name, TWO, ("rest", self.target.classes[code]))
-        return self._changed(_table=table, _target=target, _origin=self.origin)
+        return self._copy_with(_table=table, _target=target, _origin=self.origin)
 
-    def _blanked(self, columns: dict[str, float]) -> "Cohort":
+    def _blank_columns(self, columns: dict[str, float]) -> "Cohort":
         """This cohort without these columns, its labels and what was planted."""
-        return self._changed(_table=self._table.assign(**columns), _truth=None, labels_hidden=True)
+        return self._copy_with(_table=self._table.assign(**columns), _truth=None, labels_hidden=True)
 
     def noting(self, step: str) -> "Cohort":
-        """The same people, with one more sentence on what was done to their series."""
-        return self._changed(_prepared=(*self._prepared, step))
+        """The same people, with one more sentence in `prepared`."""
+        return self._copy_with(_prepared=(*self._prepared, step))
 
     def with_columns(self, columns: pd.DataFrame) -> "Cohort":
         """The same people with these columns, one row each in their order, added to the table or replacing its own."""
         table = self._table.assign(**{str(name): columns[name].array for name in columns})
-        return self._changed(_table=self._checked(table, self.target))
+        return self._copy_with(_table=self._check_table(table, self.target))
 
     def predicting(self, target: Target, table: pd.DataFrame) -> "Cohort":
         """The same people with another target, whose values are the ``label`` of this table; no covariate any more."""
         covariates = tuple(name for name in self._covariates if name != target.name)
-        checked = self._checked(table, target)
-        return self._apart()._changed(_table=checked, _target=target, _truth=None, _covariates=covariates)
+        checked = self._check_table(table, target)
+        return self._as_whole()._copy_with(_table=checked, _target=target, _truth=None, _covariates=covariates)
 
-    def _checked(self, table: pd.DataFrame, target: Target) -> pd.DataFrame:
-        """Another table of the same people, checked as that of a new cohort."""
+    def _check_table(self, table: pd.DataFrame, target: Target) -> pd.DataFrame:
+        """Check another table of the same people like that of a new cohort."""
         return validate_table(table, len(self), target).assign(n_timepoints=self._table["n_timepoints"])
 
     def with_series(self, series: Sequence[np.ndarray], *steps: str) -> "Cohort":
@@ -389,7 +389,7 @@ class Cohort(People):
         return self.made_of(series, self._table, prepared=(*self._prepared, *steps))
 
     def made_of(self, series: Sequence[np.ndarray], table: pd.DataFrame, **changed: Any) -> "Cohort":
-        """A cohort of other arrays and another table that remembers nothing; what is not given is as here."""
+        """A new cohort of other arrays and another table; settings that are not given are those of this one."""
         unchanged = {
             "atlas": self.atlas,
             "excluded": self._excluded,
@@ -403,7 +403,7 @@ class Cohort(People):
         rows = self.origin[1]
         if len(cohort) == len(rows):
             further = {name: block.at(rows) for name, block in self._blocks.items() if name != self.block_name}
-            cohort._blocks = {self.block_name: cohort._own, **further}
+            cohort._blocks = {self.block_name: cohort._block, **further}
         return cohort
 
     def concat(self, other: "Cohort") -> "Cohort":
@@ -423,17 +423,17 @@ class Cohort(People):
         """A cohort of these people that shares what was measured and computed with this one."""
         whole, rows = self.origin
         table = self._table.iloc[positions].reset_index(drop=True)
-        return self._changed(_table=table, _origin=(whole, rows[positions]))
+        return self._copy_with(_table=table, _origin=(whole, rows[positions]))
 
-    def _apart(self) -> "Cohort":
-        """These people as a whole cohort of their own."""
+    def _as_whole(self) -> "Cohort":
+        """These people as a cohort that is not a selection from another one."""
         if self._origin is None:
             return self
         rows = self._origin[1]
-        return self._changed(_blocks={name: block.at(rows) for name, block in self._blocks.items()}, _origin=None)
+        return self._copy_with(_blocks={name: block.at(rows) for name, block in self._blocks.items()}, _origin=None)
 
-    def _changed(self, **state: Any) -> "Cohort":
-        """This cohort in another state, sharing the rest of it; nothing is checked again."""
+    def _copy_with(self, **state: Any) -> "Cohort":
+        """A copy with other values of these attributes, which shares all others; nothing is checked again."""
         same = object.__new__(type(self))
         follows = "manifest_hash", "_telling"  # from the table and the measurements
         same.__dict__ = {name: value for name, value in self.__dict__.items() if name not in follows} | state

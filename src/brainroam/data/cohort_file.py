@@ -37,7 +37,7 @@ def save_cohort(cohort: "Cohort", path: str | Path) -> Path:
         "target": cohort.target.described(),
         "measure": cohort.measure,
         "name": name,
-        "blocks": {name: _described(block) for name, block in others},
+        "blocks": {name: _describe_block(block) for name, block in others},
     }
     arrays = {f"block{k}": np.concatenate(block.series) for k, (_, block) in enumerate(others)}
     arrays["coords"] = np.zeros((0, 3)) if atlas.coords is None else atlas.coords
@@ -48,7 +48,7 @@ def save_cohort(cohort: "Cohort", path: str | Path) -> Path:
     return Path(path)
 
 
-def _described(block: "Cohort") -> dict[str, Any]:
+def _describe_block(block: "Cohort") -> dict[str, Any]:
     heights = [len(x) for x in block.series]
     return {"measure": block.measure, "atlas": block.atlas.described(), "heights": heights}
 

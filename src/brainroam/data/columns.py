@@ -1,4 +1,4 @@
-"""What a column of the table is: a covariate, a measure of the condition, or neither; and which has the head's size.
+"""Columns of the table: which can be covariates, which measure the condition, and which is the head size.
 
 **Covariates.** A text column with a level for nearly everybody would take a regression's every degree of freedom: no
 slope of the site could then be estimated, age and sex included. So it is refused, with what it seems to be.
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 USUAL = ("age", "sex", "mean_fd", "n_timepoints", "tr")  # can differ between classes and still be confounds
 TELLS = 0.85  # AUC; the IQ of a psychotic disorder, a large difference, has about .76
+SAME = 0.98  # correlation within sites of age in years and in days, or rounded
 MOSTLY, HARDLY = 0.8, 0.2  # shares of a class for which a column is known
 FEWEST = 10  # cases and controls below which neither is more than chance
 REMEDY = (
@@ -77,19 +78,22 @@ def _reason(table: pd.DataFrame, name: str) -> str:
 
 
 def _nearly(table: pd.DataFrame, name: str, target: Target) -> str:
-    """That a numeric column is nearly the target: within sites they correlate like two halves of a test."""
-    if name in USUAL or not pd.api.types.is_numeric_dtype(table[name]):
+    """Why a numeric column is nearly the target, in words: within sites they correlate like halves of a test.
+
+    Usual covariates may well do so; they are the target where only unit or rounding differ. A site counts by its
+    people, and as it is scaled itself: its unit may be another one.
+    """
+    if name == target.name or not pd.api.types.is_numeric_dtype(table[name]):
         return ""
     known = table[[name, "label", "site"]].dropna()
-    if len(known) < 2 * FEWEST:
+    sites = [here for _, here in known.groupby("site") if len(here) > 2 and (here[[name, "label"]].nunique() > 1).all()]
+    n = np.array([len(here) for here in sites])
+    if n.sum() < 2 * FEWEST:
         return ""
-    centred = known[[name, "label"]] - known.groupby("site")[[name, "label"]].transform("mean")
-    spread = centred.std()
-    if not (spread > 0).all():
-        return ""
-    r = float((centred[name] * centred["label"]).mean() / (spread[name] * spread["label"]))
+    r = float(n @ [here[name].corr(here["label"]) for here in sites] / n.sum())
+    least = SAME if name in USUAL else TELLS
     return (
-        f"{name!r} is nearly the target {target.name!r} (correlation {r:.2f} within sites)" if abs(r) >= TELLS else ""
+        f"{name!r} is nearly the target {target.name!r} (correlation {r:.2f} within sites)" if abs(r) >= least else ""
     )
 
 
@@ -227,7 +231,7 @@ def _date(name: str) -> DataError:
 
 
 def head_sizes(cohort: "Cohort") -> pd.Series:
-    """Everybody's intracranial volume: a column of the people, else of a table that was measured; NaN if there is none.
+    """Intracranial volume (n,): a column of the people's table, else of a measured one; NaN if there is none.
 
     >>> import brainroam
     >>> from brainroam.data.atlas import columns_of_table

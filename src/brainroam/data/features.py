@@ -72,11 +72,11 @@ class Features:
         return None
 
     def of(self, rows: np.ndarray) -> Any:
-        """The measurements of some people."""
+        """Arrays of some people."""
         return [self.arrays[row] for row in rows.tolist()]
 
     def at(self, rows: np.ndarray) -> "Features":
-        """Some people as everybody there is; nothing is computed of them yet."""
+        """Features of some people alone, as a new cohort; nothing is computed yet."""
         return Features(self.of(rows))
 
     def without(self, mask: np.ndarray) -> "Features":
@@ -106,7 +106,7 @@ class Features:
         return PROCESS_BYTES + needed <= self.memory
 
     def require_memory(self, needed: float, what: str) -> None:
-        """Refuse what does not fit, with the least that would."""
+        """Refuse work that does not fit into memory, with the least memory that would do."""
         if not self.has_memory(needed):
             least = math.ceil((PROCESS_BYTES + needed) / 1e8) / 10  # rounded up: what is named here is enough
             raise MemoryLimitError(
@@ -123,7 +123,7 @@ class Features:
         return ArrayColumns(values)
 
     def kept_rows(self, n_people: int, width: int, read: Callable[[np.ndarray], np.ndarray]) -> "Columns":
-        """What ``read`` computes of some people (n, width), by position, to be read again and again."""
+        """Columns filled by ``read`` for some people (by position), to be read again and again."""
         return ArrayColumns(read(np.arange(n_people)))
 
     def growing_columns(self, name: Hashable, who: list[np.ndarray], n_columns: int) -> "GrowingColumns":
@@ -195,7 +195,7 @@ class ArrayColumns:
 
 
 class GrowingColumns:
-    """A feature of the same people on more and more of its columns.
+    """A feature whose columns are computed when they are first asked for, for the same people.
 
     The folds of a study ask for different columns, and each adds those that are new. Where there are not too many and
     one fold needs a good part, all are computed at once: a few new ones would cost as much each time.

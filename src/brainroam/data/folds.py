@@ -97,17 +97,17 @@ def judgeable_sites(site: np.ndarray, y: np.ndarray) -> list[str]:
     return [name for name in names if len(set(y[site == name])) >= 2 and len(set(y[site != name])) >= 2]
 
 
-def sites_kept(site: np.ndarray, folds: Folds) -> list[list[str]] | None:
+def training_sites(site: np.ndarray, folds: Folds) -> list[list[str]] | None:
     """The training sites of each fold, where every fold leaves whole sites out and trains on everybody else; else None.
 
-    >>> sites_kept(np.array(["A", "A", "B"]), [(np.array([2]), np.array([0, 1]))])
+    >>> training_sites(np.array(["A", "A", "B"]), [(np.array([2]), np.array([0, 1]))])
     [['B']]
-    >>> sites_kept(np.array(["A", "A", "B"]), [(np.array([1, 2]), np.array([0]))]) is None
+    >>> training_sites(np.array(["A", "A", "B"]), [(np.array([1, 2]), np.array([0]))]) is None
     True
     """
-    kept = [sorted(set(site.tolist()) - set(site[held_out].tolist())) for _, held_out in folds]
-    whole = all(np.isin(site, sites).sum() == len(train) for sites, (train, _) in zip(kept, folds, strict=True))
-    return kept if whole else None
+    by_fold = [sorted(set(site.tolist()) - set(site[held_out].tolist())) for _, held_out in folds]
+    whole = all(np.isin(site, sites).sum() == len(train) for sites, (train, _) in zip(by_fold, folds, strict=True))
+    return by_fold if whole else None
 
 
 def group_sites(sites: Sequence[str], site: np.ndarray, most: int) -> list[list[str]]:

@@ -23,7 +23,7 @@ def load_cohort(
     exclude: str | Path | Sequence[str] | None = None,
     max_fd: float | None = None,
     covariates: Sequence[str] | Mapping[str, str] | None = None,
-    target: str | Mapping[str, str] | None = None,
+    target: str | Mapping[str, str | Sequence[str]] | None = None,
     blocks: Mapping[str, Mapping[str, Any]] | None = None,
     spool: str | Path | None = None,
     jobs: int = 1,
@@ -55,8 +55,8 @@ def load_cohort(
     crop, exclude, max_fd, covariates
         What is done before any method sees the data, see `brainroam.data.prepare.Preparation`.
     target : str or mapping, optional
-        The column to predict instead of the diagnosis: ``"FIQ"``, ``"age:log"``, ``"severity:ordered"``, or a mapping
-        with ``column``, ``kind`` and ``transform``, see `brainroam.data.target`. Whoever has no value is left out.
+        The column to predict instead of the diagnosis: ``"FIQ"``, ``"age:log"``, ``"ADOS:ordered"``, or a mapping with
+        ``column``, ``kind``, ``transform`` and ``order``, see `brainroam.data.target`. Who has no value is left out.
     blocks : mapping of str to mapping, optional
         Further measurements of the same people, as in a study file: ``{"anatomy": {"table": "freesurfer/*.tsv"}}``.
     spool : str or Path, optional

@@ -268,10 +268,10 @@ def check_width(series: Sequence[np.ndarray], subjects: pd.Series) -> None:
         )
 
 
-def nothing_measured(measure: str, width: int) -> np.ndarray:
-    """What somebody has who lacks a measurement: NaN in its shape.
+def empty_measurement(measure: str, width: int) -> np.ndarray:
+    """The array of a person who lacks a measurement: NaN in its shape.
 
-    >>> nothing_measured("table", 2)
+    >>> empty_measurement("table", 2)
     array([[nan, nan]])
     """
     return np.full((1 if measure == "table" else max(width, 3), width), np.nan)

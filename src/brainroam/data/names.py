@@ -1,4 +1,4 @@
-"""Names that people mean to be one: spelling, case, white space and invisible characters do not make two sites.
+"""Spellings of one name: case, white space, punctuation and invisible characters do not make two sites.
 
 One site under two names is the worst leak there is: leaving out "Site 0" then trains on the people of "SITE0". What is
 compared is a name's canonical form; what is kept and shown is the name as it was written.
@@ -77,7 +77,7 @@ FOREIGN = {
 
 
 def canonical(name: object) -> tuple[str, ...]:
-    """What is left of a name without case, punctuation, white space, invisible characters and ways to write a number.
+    """A name without case, punctuation, white space, invisible characters and leading zeros, for comparison.
 
     Letters are joined across what is taken out, numbers are not: "Site 1-1" is not "Site 11".
 
@@ -127,7 +127,8 @@ def refuse_aliases(names: Iterable[object], kind: str) -> None:
     groups = defaultdict(list)
     for name in dict.fromkeys(map(str, names)):
         groups[canonical(name)].append(name)
-    aliases = [" = ".join(ascii(name) if _hidden(name) else repr(name) for name in g) for g in groups.values() if g[1:]]
+    several = [group for group in groups.values() if len(group) > 1]
+    aliases = [" = ".join(ascii(name) if _may_look_alike(name) else repr(name) for name in group) for group in several]
     if aliases:
         raise DataError(
             f"one {kind} stands under several names: {listed(aliases)}; give each {kind} one name in your table, or, "
@@ -148,9 +149,9 @@ def shared_institutions(sites: Iterable[object]) -> dict[str, list[str]]:
     names = list(dict.fromkeys(map(str, sites)))
     institutions: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name in names:
-        institutions[canonical(_house(name))].append(name)
+        institutions[canonical(_without_room(name))].append(name)
     return {
-        _house(group[0]): group
+        _without_room(group[0]): group
         for stem, group in institutions.items()
         if 1 < len(group) < len(names) and len("".join(stem)) > 1 and "".join(stem) not in NUMBERED
     }
@@ -166,7 +167,7 @@ def institutions_by_name(sites: Iterable[object]) -> dict[str, str]:
     return {site: shared.get(site, site) for site in map(str, sites)}
 
 
-def _house(name: str) -> str:
+def _without_room(name: str) -> str:
     return ROOM.sub("", name.strip()) or name
 
 
@@ -183,7 +184,7 @@ def site_names(site: Sequence[object] | np.ndarray | pd.Series, n_people: int) -
     return text
 
 
-def _hidden(name: str) -> bool:
+def _may_look_alike(name: str) -> bool:
     """Whether two names could look alike in print: combining marks, invisible or compatibility characters."""
     return name != unicodedata.normalize("NFKC", name) or any(unicodedata.category(c) in ("Cf", "Zs") for c in name[1:])
 

@@ -40,7 +40,7 @@ NO_COVARIATES = {
 
 
 class People:
-    """What a cohort knows of people besides their measurements; see `brainroam.data.cohort.Cohort`."""
+    """The part of a cohort besides the measurements; see `brainroam.data.cohort.Cohort`."""
 
     _table: pd.DataFrame
     _excluded: pd.DataFrame
@@ -137,7 +137,7 @@ class People:
 
     @cached_property
     def _telling(self) -> list[str]:
-        """Columns from which the diagnosis can be told."""
+        """Columns that reveal the diagnosis."""
         names = [name for name in self._table if name not in NO_COVARIATES]
         return list(of_the_condition(self._table, names, self.target))
 
@@ -155,15 +155,7 @@ def validate_table(table: pd.DataFrame, n_series: int, target: Target = TWO_CLAS
         raise DataError("the cohort has no people")
     table = table.reset_index(drop=True).copy()
     for name in ("subject", "site"):
-        if table[name].isna().any():
-            raise DataError(f"the column {name!r} is empty in row(s) {listed(np.flatnonzero(table[name].isna()))}")
-        table[name] = table[name].astype(str)
-        unprintable = table[name].str.contains(CONTROL)
-        if unprintable.any():
-            raise DataError(
-                f"control characters stand in the column {name!r}: {listed(table.loc[unprintable, name].unique())}; "
-                "no name needs them: take them out"
-            )
+        table[name] = _names(table, name)
     twice = table.loc[table["subject"].duplicated(), "subject"].unique()
     if len(twice):
         raise DataError(
@@ -173,16 +165,7 @@ def validate_table(table: pd.DataFrame, n_series: int, target: Target = TWO_CLAS
     refuse_aliases(table["site"], "site")
     for name in NUMERIC:
         table[name] = _numbers(table, name)
-    strange = ~(table["label"].isin(range(len(target.classes))) | table["label"].isna())
-    if strange.any() and target.is_two_classes:
-        people = listed(table.loc[strange, "subject"])
-        raise DataError(
-            f"labels must be 1 (condition) or 0 (control); {people} have "
-            f"{listed(table.loc[strange, 'label'].unique())}; "
-            "to predict a number or several classes, name the column as the target"
-        )
-    if strange.any() and target.classes:
-        raise DataError(f"labels must be codes of the {len(target.classes)} classes of {target.name!r}")
+    _require_labels(table, target)
     if target.classes and not table["label"].isna().any():
         table["label"] = table["label"].astype(int)
     if "institution" in table:
@@ -193,6 +176,34 @@ def validate_table(table: pd.DataFrame, n_series: int, target: Target = TWO_CLAS
     if "group" in table:
         table = validate_groups(table)
     return table[[*COLUMNS[:-1], *(name for name in table.columns if name not in COLUMNS)]]
+
+
+def _names(table: pd.DataFrame, name: str) -> pd.Series:
+    """A column of ids or sites as text; an error where one is missing or cannot be printed."""
+    if table[name].isna().any():
+        raise DataError(f"the column {name!r} is empty in row(s) {listed(np.flatnonzero(table[name].isna()))}")
+    names = table[name].astype(str)
+    unprintable = names.str.contains(CONTROL)
+    if unprintable.any():
+        raise DataError(
+            f"control characters stand in the column {name!r}: {listed(names[unprintable].unique())}; "
+            "no name needs them: take them out"
+        )
+    return names
+
+
+def _require_labels(table: pd.DataFrame, target: Target) -> None:
+    """Refuse labels that are no codes of the target's classes."""
+    strange = ~(table["label"].isin(range(len(target.classes))) | table["label"].isna())
+    if strange.any() and target.is_two_classes:
+        people = listed(table.loc[strange, "subject"])
+        raise DataError(
+            f"labels must be 1 (condition) or 0 (control); {people} have "
+            f"{listed(table.loc[strange, 'label'].unique())}; "
+            "to predict a number or several classes, name the column as the target"
+        )
+    if strange.any() and target.classes:
+        raise DataError(f"labels must be codes of the {len(target.classes)} classes of {target.name!r}")
 
 
 def _numbers(table: pd.DataFrame, name: str) -> pd.Series:
@@ -227,7 +238,7 @@ def validate_persons(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def persons(table: pd.DataFrame) -> pd.Series:
-    """Whose scan each row is: ``person``, or the row's own ``subject`` (or number) where that is not said."""
+    """The person of each row: ``person``, or the row's own ``subject`` (or number) where that is missing."""
     subject = table["subject"].astype(str) if "subject" in table else pd.Series(table.index.astype(str), table.index)
     if "person" not in table:
         return subject
@@ -337,7 +348,7 @@ def left_out_note(n_people: int, why: str) -> str:
 
 
 def at_one_site(table: pd.DataFrame) -> np.ndarray:
-    """Who to learn from so that no group spans two sites: of each group, the people of the site that has most of them.
+    """Mask of people such that no group spans two sites: of each group, those of the site that has most of them.
 
     >>> table = pd.DataFrame({"site": list("AABB"), "group": ["F1", "F1", "F1", None]})
     >>> at_one_site(table).tolist()
@@ -347,12 +358,12 @@ def at_one_site(table: pd.DataFrame) -> np.ndarray:
     if codes is None:
         return np.ones(len(table), dtype=bool)
     site = table["site"].to_numpy()
-    kept = np.ones(len(table), dtype=bool)
+    chosen = np.ones(len(table), dtype=bool)
     for members in pd.Series(range(len(codes))).groupby(codes):
         rows = members[1].to_numpy()
         names, counts = np.unique(site[rows], return_counts=True)
-        kept[rows] = site[rows] == names[counts.argmax()]
-    return kept
+        chosen[rows] = site[rows] == names[counts.argmax()]
+    return chosen
 
 
 def manifest_hash(table: pd.DataFrame, digests: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
 from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import DataError, UsageError, listed, unknown
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 
 NUMBER, CATEGORY = "number", "category"
 KINDS = (NUMBER, CATEGORY)
@@ -93,10 +93,10 @@ def crop_series(cohort: Cohort, crop: str | int) -> Cohort:
     if short.any():
         reasons = [f"a scan of {n} volumes, shorter than the crop of {what}" for n in length[short]]
         cohort = cohort.exclude(short[~unknown_tr], reasons)
-    kept = wanted[~unknown_tr & ~short].astype(int)
-    if (kept < LEAST_VOLUMES).any():
-        raise UsageError(f"a crop of {what} leaves {kept.min()} volumes; series need more")
-    series = [x[:n] for x, n in zip(cohort.series, kept, strict=True)]
+    lengths = wanted[~unknown_tr & ~short].astype(int)
+    if (lengths < LEAST_VOLUMES).any():
+        raise UsageError(f"a crop of {what} leaves {lengths.min()} volumes; series need more")
+    series = [x[:n] for x, n in zip(cohort.series, lengths, strict=True)]
     return cohort.with_series(series, f"{CUT}{what}")
 
 
@@ -203,9 +203,9 @@ def listed_people(people: str | Path | Sequence[str], what: str = "people to exc
     if not isinstance(people, str | Path):
         reasons: dict[str, str] = {}
         for item in map(str, people):
-            reasons |= listed_people(item, what) if os.path.isfile(expanded(item)) else {item: ""}
+            reasons |= listed_people(item, what) if os.path.isfile(expand_home(item)) else {item: ""}
         return reasons
-    path = expanded(people)
+    path = expand_home(people)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -28,15 +28,15 @@ from brainroam.data.features import Block, Features
 from brainroam.data.measurements import (
     MEASURES,
     count_empty,
+    empty_measurement,
     freeze,
-    nothing_measured,
     series_digest,
     without_empty_volumes,
 )
 from brainroam.data.people import COVARIATES, manifest_hash, validate_table
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, ReaderError, unknown
-from brainroam.utils.files import atomic_folder, expanded, read_checksummed, write_checksummed
+from brainroam.utils.files import atomic_folder, expand_home, read_checksummed, write_checksummed
 from brainroam.utils.optional import extra
 
 MANIFEST, SERIES, BLOCKS = "cohort.json", "series", "blocks"
@@ -127,7 +127,7 @@ def _write_into(
 ) -> None:
     people = validate_table(table, len(table), target)
     writer = _Writer(folder, measure)
-    for subject, x in _paired(people["subject"], series):
+    for subject, x in _pair(people["subject"], series):
         writer.add(subject, x)
     writer.close()
     people["n_timepoints"] = writer.lengths if measure == "series" else np.nan
@@ -173,7 +173,7 @@ class CohortStore:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = expanded(path)
+        self.path = expand_home(path)
         content = read_checksummed(self.path / MANIFEST, ReaderError)
         if content.get("kind") != KIND:
             raise ReaderError(f"{self.path / MANIFEST} describes no {KIND}")
@@ -217,7 +217,7 @@ class CohortStore:
         return len(self.table)
 
     def __reduce__(self) -> tuple:
-        return _opened, (self.path, self.manifest_hash)  # another process opens it again
+        return _reopen, (self.path, self.manifest_hash)  # another process opens it again
 
     @property
     def n_rois(self) -> int:
@@ -273,7 +273,7 @@ class CohortStore:
 
     def block(self, subjects: Iterable[str]) -> Block:
         """This measurement of some people, in memory; NaN of those whom the store does not hold."""
-        nothing = nothing_measured(self.measure, self.n_rois)
+        nothing = empty_measurement(self.measure, self.n_rois)
         arrays = [next(self.series([row])) if row >= 0 else nothing for row in self.places(subjects).tolist()]
         return Block(self.measure, self.atlas, Features(arrays))
 
@@ -284,7 +284,7 @@ class CohortStore:
 
     def holds(self, cohort: Cohort) -> bool:
         """Whether these are the measurements of the people of a cohort: the very same numbers, or none."""
-        nothing = series_digest(nothing_measured(self.measure, self.n_rois))
+        nothing = series_digest(empty_measurement(self.measure, self.n_rois))
         rows = self.places(cohort.table["subject"]).tolist()
         digests = [self.digests[row] if row >= 0 else nothing for row in rows]
         return self.atlas == cohort.atlas and digests == cohort.series_digests
@@ -328,7 +328,7 @@ class CohortStore:
         return volumes
 
     def _require_whole_chunk(self, k: int) -> None:
-        """Blosc believes the sizes in a chunk's header and reads on where a chunk was cut short, into other memory."""
+        """Refuse a truncated chunk: Blosc trusts the sizes in its header and would read beyond its end."""
         file = self.path / SERIES / "c" / str(k) / "0"
         if not file.is_file():
             return  # Zarr takes it for zeros, which are not what was written
@@ -338,7 +338,7 @@ class CohortStore:
             raise ValueError(f"{file} is not as long as it says")
 
 
-def _opened(path: Path, manifest_hash: str) -> CohortStore:
+def _reopen(path: Path, manifest_hash: str) -> CohortStore:
     store = CohortStore(path)
     if store.manifest_hash != manifest_hash:
         raise ReaderError(f"{path} has changed since the work began; start the command again")
@@ -404,7 +404,7 @@ class _Writer:
         self._pending = [volumes[stop:]] if stop < len(volumes) else []
 
 
-def _paired(subjects: pd.Series, series: Iterable[np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+def _pair(subjects: pd.Series, series: Iterable[np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
     """Each subject with a series; as many of one as of the other."""
     remaining = iter(series)
     for subject in subjects:

@@ -26,7 +26,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.features import Block, Columns, Features, GrowingColumns
-from brainroam.data.measurements import nothing_measured, series_digest
+from brainroam.data.measurements import empty_measurement, series_digest
 from brainroam.data.people import manifest_hash
 from brainroam.data.store import CohortStore
 from brainroam.data.target import TWO_CLASSES
@@ -100,7 +100,7 @@ class StoredArray(NDArrayOperatorsMixin):
 
     @property
     def fingerprint(self) -> bytes:
-        """Says which numbers these are, without reading them; for `brainroam.utils.cache`."""
+        """A hash that identifies the numbers without reading them; for `brainroam.utils.cache`."""
         return hashlib.sha256(f"{self.path.name} {self.shape}".encode() + self.rows.tobytes()).digest()
 
     def __len__(self) -> int:
@@ -164,7 +164,7 @@ class StoredSeries(Sequence):
     def _read(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         for row in rows:
             store = self._store
-            yield next(store.series([row])) if row >= 0 else nothing_measured(store.measure, store.n_rois)
+            yield next(store.series([row])) if row >= 0 else empty_measurement(store.measure, store.n_rois)
 
 
 class StoredFeatures(Features):
@@ -194,7 +194,7 @@ class StoredFeatures(Features):
     def __init__(self, store: CohortStore, rows: np.ndarray, people: pd.DataFrame, work: Path, memory: float) -> None:
         super().__init__(StoredSeries(store, rows.tolist()))
         self.store, self.rows, self.people, self.work, self.memory = store, rows, people, work, memory
-        nothing = series_digest(nothing_measured(store.measure, store.n_rois))
+        nothing = series_digest(empty_measurement(store.measure, store.n_rois))
         table, digests = people, [store.digests[row] if row >= 0 else nothing for row in rows]
         self.folder = work / manifest_hash(table, digests)[:16]
         self.cache = DiskCache(self.folder / "summaries", int(memory / 4))
@@ -207,7 +207,7 @@ class StoredFeatures(Features):
         return StoredSeries(self.store, self.rows[rows].tolist())
 
     def at(self, rows: np.ndarray) -> "StoredFeatures":
-        """Some people as everybody there is, in a folder of their own."""
+        """Features of some people alone, in a folder of their own."""
         part = self._of(self.rows[rows], self.people.iloc[rows])
         part._narrow = {name: values[rows] for name, values in self._narrow.items()}
         return part
@@ -225,7 +225,7 @@ class StoredFeatures(Features):
         return StoredFeatures(self.store, rows, people, self.work, self.memory)
 
     def per_person(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray], rows: np.ndarray) -> Any:
-        """As in memory; of more than a batch of people, what is wide stays on disk."""
+        """See `Features.per_person`; wide features of more than a batch of people stay on disk."""
         if key in NARROW and key not in self._narrow:
 
             def everybody() -> np.ndarray:
@@ -236,12 +236,12 @@ class StoredFeatures(Features):
             return self._narrow[key][rows]
         if len(rows) <= BATCH and not self._path(key).exists():
             return compute(list(self.of(rows)))
-        stored = self.stored(key, compute)
+        stored = self.create_array(key, compute)
         for k in stored.missing():
             self.write(stored, k, compute)
         return stored[np.argsort(self._order)[rows]]
 
-    def stored(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray]) -> StoredArray:
+    def create_array(self, key: str, compute: Callable[[list[np.ndarray]], np.ndarray]) -> StoredArray:
         """The array of a feature of everybody, which need not be written yet."""
         return StoredArray.create(self._path(key), len(self.rows), compute([self.arrays[0]]).shape[1])
 
@@ -254,7 +254,7 @@ class StoredFeatures(Features):
         return self._path(key).exists() and not StoredArray(self._path(key)).missing()
 
     def batches(self, people: np.ndarray) -> list[np.ndarray]:
-        """More at a time than series are read: of some columns many fit, and each time slopes of sites are pooled."""
+        """Larger batches than for series: of some columns many people fit, and every batch pools slopes anew."""
         return [people[start : start + 2 * BATCH] for start in range(0, len(people), 2 * BATCH)]
 
     def columns(self, values: StoredArray, columns: np.ndarray) -> "FileColumns":
@@ -380,9 +380,9 @@ class StoredCohort(Cohort):
         opened = CohortStore(store)
         rows = opened.rows(sites)
         self._table = opened.table.iloc[rows].reset_index(drop=True)
-        self._blocks = {opened.name: self._opened(opened, rows, work, memory)}
+        self._blocks = {opened.name: self._open_block(opened, rows, work, memory)}
         for name, other in opened.further.items():
-            self._blocks[name] = self._opened(other, other.places(self._table["subject"]), work, memory)
+            self._blocks[name] = self._open_block(other, other.places(self._table["subject"]), work, memory)
         self._excluded, self._truth, self._origin, self._target = opened.excluded, None, None, TWO_CLASSES
         self._covariates, self._prepared = opened.covariates, opened.prepared
         people: Cohort = self
@@ -390,14 +390,14 @@ class StoredCohort(Cohort):
         if require_label and unlabelled.any():
             people = people.exclude(unlabelled, ["no label"] * int(unlabelled.sum()))
         people = people.exclude_missing(max_missing_rois)
-        self.__dict__ = people._apart().__dict__
+        self.__dict__ = people._as_whole().__dict__
         needed = BLOCKS * 8 * COLUMNS * len(self)
         for block in self._blocks.values():
             if isinstance(block.features, StoredFeatures):
                 block.features.require_memory(needed, f"edges of {len(self)} people, {COLUMNS} at a time")
                 block.features.folder.mkdir(parents=True, exist_ok=True)
 
-    def _opened(self, store: CohortStore, rows: np.ndarray, work: str | Path, memory: float) -> Block:
+    def _open_block(self, store: CohortStore, rows: np.ndarray, work: str | Path, memory: float) -> Block:
         """One measurement of these people; a table is small and read as a whole."""
         if store.measure == "table":
             return store.block(self._table["subject"])

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from brainroam.errors import UsageError, unknown
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
@@ -83,7 +83,7 @@ class Study(BaseModel):
     exclude: str | list[str] | None = None
     max_fd: Annotated[float, Field(gt=0)] | None = None
     covariates: list[str] | dict[str, Literal["number", "category"]] | None = None
-    target: str | dict[str, str] | None = None
+    target: str | dict[str, str | list[str]] | None = None
     blocks: dict[str, dict[str, Any]] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     methods: Annotated[list[str], Field(min_length=1)] | None = None
@@ -120,7 +120,8 @@ class Study(BaseModel):
         if self.target is not None and apply_target:
             from brainroam.data.target_column import with_target
 
-            cohort = with_target(cohort, self.target, require_label)
+            known = cohort if self.covariates is None else cohort.using(())  # the study says itself which they are
+            cohort = with_target(known, self.target, require_label)
         return self.preparation.apply(cohort).exclude_missing(1.0 if everybody else self.max_missing_rois)
 
     def reading_columns(self, columns: Mapping[str, Sequence[str]]) -> "Study":
@@ -232,7 +233,7 @@ def read_study(path: str | Path) -> Study:
     Traceback (most recent call last):
     brainroam.errors.UsageError: .../study.yaml, line 2: unknown key 'methds'; did you mean 'methods'? ...
     """
-    path = expanded(path)
+    path = expand_home(path)
     if not os.path.isfile(path):  # unlike the path's own method it never raises, however long the name
         if os.path.isdir(path):
             raise UsageError(f"{path} is a folder, not a study file; write one with: brainroam init {path}")
@@ -253,7 +254,7 @@ def read_study(path: str | Path) -> Study:
                 f"{path}, line {lines['methods']}: {name} would run code; a study file names registered methods, and "
                 f"files of code are named on the command line: brainroam loso {path.name} --methods {name}"
             )
-    return study.model_copy(update=_resolved(study, path.parent))
+    return study.model_copy(update=_resolve_paths(study, path.parent))
 
 
 def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, int]]:
@@ -278,7 +279,7 @@ def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, int]
 
 
 def _repeats(text: str) -> bool:
-    """Whether an alias is used; nesting without end, for which the parser takes the square of its depth, is no YAML."""
+    """Whether an alias is used; refuses very deep nesting, for which the parser takes quadratic time."""
     depth, repeats = 0, False
     for token in yaml.scan(text):
         depth += isinstance(token, OPENING) - isinstance(token, CLOSING)
@@ -289,7 +290,7 @@ def _repeats(text: str) -> bool:
 
 
 def _in_words(error: Any, lines: dict[str, int]) -> str:
-    """One complaint, to follow the name of the file."""
+    """One error of validation as text that follows the name of the file."""
     key, *inside = error["loc"]
     where = f", line {lines[key]}" if key in lines else ""
     name = ".".join(map(str, (key, *inside)))
@@ -304,15 +305,15 @@ def _in_words(error: Any, lines: dict[str, int]) -> str:
     return f"{where}: {name!r} should be {expected}, not {error['input']!r}{quotes}"
 
 
-def _resolved(study: Study, home: Path) -> dict[str, Any]:
-    """The entries that are paths, as seen from here."""
-    update: dict[str, Any] = {"out": str(home / expanded(study.out))}
+def _resolve_paths(study: Study, home: Path) -> dict[str, Any]:
+    """Paths of the study file, relative to the current folder."""
+    update: dict[str, Any] = {"out": str(home / expand_home(study.out))}
     if study.data != SYNTHETIC:
-        update["data"] = str(home / expanded(study.data))
+        update["data"] = str(home / expand_home(study.data))
     if study.atlas is not None and os.path.isfile(home / study.atlas):
         update["atlas"] = str(home / study.atlas)
     if isinstance(study.exclude, str):
-        update["exclude"] = str(home / expanded(study.exclude))
+        update["exclude"] = str(home / expand_home(study.exclude))
     if study.blocks:
         update["blocks"] = {name: _block_seen_from(home, entry) for name, entry in study.blocks.items()}
         own = next((entry for entry in study.blocks.values() if "series" in entry), {})

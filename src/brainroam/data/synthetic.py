@@ -1,4 +1,4 @@
-"""A multi-site cohort in which everything is known: what travels between sites, and what does not.
+"""Synthetic multi-site cohorts with known effects, site differences and defects.
 
 Person i of site e, with label y, standardised age and sex q~ and individual expression z of the diagnostic pattern s,
 has the population correlation matrix
@@ -54,7 +54,7 @@ BURN_IN = 30
 
 
 class Scanner(NamedTuple):
-    """What a site's scanner does to everybody scanned there."""
+    """Properties of a site's scanner, the same for everybody scanned there."""
 
     autocorrelation: float
     noise: float
@@ -220,14 +220,7 @@ def make_cohort(
     for name, value, least in (("n_sites", n_sites, 2), ("n_per_site", n_per_site, 4), ("n_rois", n_rois, 8)):
         if value < least:
             raise UsageError(f"{name} must be at least {least}, got {value}")
-    if not 1 <= subtypes <= n_rois // 4:
-        raise UsageError(f"subtypes must be between 1 and a quarter of the regions ({n_rois // 4}), got {subtypes}")
-    if trait and subtypes > 1:
-        raise UsageError("either a trait or subtypes decide in which pathways a case differs; give one of them")
-    if not 0 <= rhythm <= 1.1:
-        raise UsageError(f"rhythm must be between 0 and 1.1, got {rhythm:g}")
-    if not 0 < prevalence <= 0.8:
-        raise UsageError(f"prevalence must be above 0 and at most 0.8, got {prevalence:g}")
+    _require_effects(n_rois, subtypes, trait, rhythm, prevalence)
     if not 0 <= all_male_sites <= n_sites or min(defects) < 0 or sum(defects) > n_sites * n_per_site:
         raise UsageError("all_male_sites and the people with defects must be between none and all of the cohort")
     # One stream for each step: asking for more of one thing leaves the others as they were.
@@ -244,6 +237,7 @@ def make_cohort(
     label, covariates = table["label"].to_numpy(), table[list(COVARIATES)].to_numpy()
     mean, std = covariates.mean(axis=0), covariates.std(axis=0)
     standardised = (covariates - mean) / np.where(std > 0, std, 1)
+
     subtype, degree = of_subtypes.permutation(len(table)) % subtypes, of_trait.uniform(size=len(table))
     belongs = np.stack([1 - degree, degree], axis=1) if trait else subtype[:, None] == np.arange(kinds)
     expression = effect * label[:, None] * belongs + INDIVIDUALITY * of_people.normal(size=(len(table), kinds))
@@ -252,18 +246,18 @@ def make_cohort(
     swing = np.minimum(SWING[0] + SWING[1] * volatility * label, 1)
     slowing = SLOWING * rhythm * label
 
-    u, v = np.triu_indices(n_rois, 1)
     series: list[np.ndarray] = []
     shrinkage = np.empty(len(table))
     for e, scanner in enumerate(scanners):
         here = slice(e * n_per_site, (e + 1) * n_per_site)
-        coupling = np.zeros((n_per_site, n_rois, n_rois))
-        coupling[:, u, v] = intercept[e] + standardised[here] @ coef[e] + expression[here] @ patterns
-        coupling[:, u, v] += np.outer(shown[here], of_everybody)
-        coupling += coupling.transpose(0, 2, 1)
+        edges = intercept[e] + standardised[here] @ coef[e] + expression[here] @ patterns
+        edges += np.outer(shown[here], of_everybody)
         with threadpool_limits(1):  # the same bytes on any number of cores, and no waiting for small products
-            scans, shrinkage[here] = draw_scans(of_scans, coupling, scanner, volatile, swing[here], slowing[here])
+            scans, shrinkage[here] = draw_scans(
+                of_scans, _symmetric(edges, n_rois), scanner, volatile, swing[here], slowing[here]
+            )
         series += scans
+
     sites, subjects = table["site"].unique(), table["subject"]
     fluctuation = np.zeros(len(pattern))
     fluctuation[_edge_index(volatile, n_rois)] = VOLATILE_NOISE * np.ptp(swing)
@@ -286,9 +280,29 @@ def make_cohort(
         shortcut=age_gap,
         shrinkage={subjects[i]: float(shrinkage[i]) for i in np.flatnonzero(shrinkage)},
         all_male_sites=tuple(sites[:all_male_sites]),
-        **_spoil(of_defects, series, table, defects),
+        **_plant_defects(of_defects, series, table, defects),
     )
     return Cohort(series, table, truth=truth)
+
+
+def _require_effects(n_rois: int, subtypes: int, trait: float, rhythm: float, prevalence: float) -> None:
+    """Refuse effects that cannot be planted."""
+    if not 1 <= subtypes <= n_rois // 4:
+        raise UsageError(f"subtypes must be between 1 and a quarter of the regions ({n_rois // 4}), got {subtypes}")
+    if trait and subtypes > 1:
+        raise UsageError("either a trait or subtypes decide in which pathways a case differs; give one of them")
+    if not 0 <= rhythm <= 1.1:
+        raise UsageError(f"rhythm must be between 0 and 1.1, got {rhythm:g}")
+    if not 0 < prevalence <= 0.8:
+        raise UsageError(f"prevalence must be above 0 and at most 0.8, got {prevalence:g}")
+
+
+def _symmetric(edges: np.ndarray, n_rois: int) -> np.ndarray:
+    """Symmetric matrices (n, P, P) of edge values (n, M), with zeros on the diagonal."""
+    u, v = np.triu_indices(n_rois, 1)
+    matrices = np.zeros((len(edges), n_rois, n_rois))
+    matrices[:, u, v] = matrices[:, v, u] = edges
+    return matrices
 
 
 def _edge_index(pairs: np.ndarray, n_rois: int) -> np.ndarray:
@@ -367,7 +381,7 @@ def _people(
     return pd.concat(tables, ignore_index=True)
 
 
-def _spoil(
+def _plant_defects(
     rng: np.random.Generator, series: list[np.ndarray], table: pd.DataFrame, counts: tuple[int, int, int]
 ) -> dict[str, Any]:
     """Plant the defects in place, each in people of its own; returns them as fields of `Truth`."""
@@ -429,13 +443,13 @@ def draw_scans(
     noise[volatile] = VOLATILE_NOISE
     # With D = diag(1 - noise - floor): (1 - t) C + D >= 0 exactly when (1 - t) lambda_min(D^-1/2 C D^-1/2) >= -1.
     room = np.sqrt(1 - noise - EIGENVALUE_FLOOR)
-    kept = np.minimum(1, -1 / np.linalg.eigvalsh(coupling / np.outer(room, room))[:, 0])
-    roots = np.linalg.cholesky(coupling * kept[:, None, None] + np.diag(1 - noise))
+    share = np.minimum(1, -1 / np.linalg.eigvalsh(coupling / np.outer(room, room))[:, 0])
+    roots = np.linalg.cholesky(coupling * share[:, None, None] + np.diag(1 - noise))
     phi, series = scanner.autocorrelation + slowing, []
     for i, root in enumerate(roots):
         smooth = _smooth(rng, phi[i], scanner.n_volumes, len(noise))
         series.append(smooth @ root.T + np.sqrt(noise) * _white(rng, scanner, len(noise), volatile, swing[i]))
-    return series, 1 - kept
+    return series, 1 - share
 
 
 def _smooth(rng: np.random.Generator, phi: float, n_volumes: int, n_rois: int) -> np.ndarray:

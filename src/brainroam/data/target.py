@@ -105,7 +105,7 @@ def _condition(classes: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Target:
-    """What the labels of a cohort are.
+    """The target: the kind, name and classes of the labels of a cohort.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ TWO_CLASSES = Target()
 
 @dataclass(frozen=True)
 class TargetRequest:
-    """Which column is the target, and what is known of it.
+    """The column to predict, with the kind and transform asked for.
 
     Attributes
     ----------
@@ -213,14 +213,19 @@ class TargetRequest:
     transform : str
     case : str
         The value that is the condition, of two classes whose names do not tell.
+    order : tuple of str
+        The steps of an order from the least to the most, where they are words.
     """
 
     column: str
     kind: str = ""
     transform: str = ""
     case: str = ""
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.order and self.kind != ORDERED:
+            raise UsageError(f"target {self.column!r}: an order is for kind {ORDERED}, not for {self.kind or 'none'}")
         if self.kind and self.kind not in KINDS:
             raise unknown(f"kind of the target {self.column!r}:", self.kind, KINDS)
         if self.transform and self.transform not in TRANSFORMS:
@@ -229,31 +234,45 @@ class TargetRequest:
             raise UsageError(f"target {self.column!r}: a transform is for numbers, not for {self.kind}")
 
     @classmethod
-    def of(cls, asked: "str | Mapping[str, str] | TargetRequest") -> "TargetRequest":
+    def of(cls, asked: "str | Mapping[str, str | Sequence[str]] | TargetRequest") -> "TargetRequest":
         """From ``COLUMN``, ``COLUMN:number``, ``COLUMN:log``, ``COLUMN:case=VALUE``, or a mapping of these.
 
+        The steps of an order that are words: ``COLUMN:ordered=mild,moderate,severe``.
+
         >>> TargetRequest.of("age:log")
-        TargetRequest(column='age', kind='number', transform='log', case='')
+        TargetRequest(column='age', kind='number', transform='log', case='', order=())
+        >>> TargetRequest.of("severity:ordered=mild,severe").order
+        ('mild', 'severe')
         >>> TargetRequest.of({"column": "ADOS", "kind": "ordered"}).kind
         'ordered'
         """
         if isinstance(asked, TargetRequest):
             return asked
         if isinstance(asked, Mapping):
-            keys = ("column", "kind", "transform", "case")
+            keys = ("column", "kind", "transform", "case", "order")
             for name in asked:
                 if name not in keys:
                     raise unknown("entry of target", name, keys)
             if "column" not in asked:
                 raise UsageError("target needs the column, as in target: {column: FIQ, kind: number}")
-            return cls(**{name: str(value) for name, value in asked.items()})
+            order = asked.get("order", ())
+            return cls(
+                **{name: str(value) for name, value in asked.items() if name != "order"},
+                order=_steps(order) if isinstance(order, str) else tuple(map(str, order)),
+            )
         column, *rest = [part.strip() for part in str(asked).split(":")]
         request = cls(column)
         for word in rest:
             if word.startswith("case="):
                 request = replace(request, case=word.removeprefix("case="))
+            elif word.startswith(f"{ORDERED}="):
+                request = replace(request, kind=ORDERED, order=_steps(word.removeprefix(f"{ORDERED}=")))
             elif word in TRANSFORMS:
                 request = replace(request, kind=NUMBER, transform=word)
             else:
                 request = replace(request, kind=word)
         return request
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    return tuple(step.strip() for step in text.split(",") if step.strip())

@@ -5,15 +5,16 @@ values. The column itself leaves the table, so that no method reads it as a cova
 of that name.
 """
 
+import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers.values import SENTINELS, folded, is_empty, one_spelling
+from brainroam.data.readers.values import SENTINELS, fold, is_empty, one_spelling
 from brainroam.data.target import (
     CLASSES,
     MOST_CLASSES,
@@ -47,7 +48,9 @@ def guess_kind(values: pd.Series) -> str:
     return TWO if known.nunique() == 2 else CLASSES
 
 
-def with_target(cohort: Cohort, asked: str | Mapping[str, str] | TargetRequest, require_label: bool = True) -> Cohort:
+def with_target(
+    cohort: Cohort, asked: str | Mapping[str, str | Sequence[str]] | TargetRequest, require_label: bool = True
+) -> Cohort:
     """The cohort with a column of its table as what is predicted.
 
     Parameters
@@ -82,7 +85,8 @@ def with_target(cohort: Cohort, asked: str | Mapping[str, str] | TargetRequest, 
             f"the target {column!r} holds {len(distinct)} different numbers ({listed(distinct, FEW)}): say what they "
             f"are, diagnoses (--target {column}:classes), steps of a scale (:ordered) or amounts (:number)"
         )
-    target, label, reason = _read(Target(column, kind, (), request.transform), text, table, request.case, require_label)
+    asked_of = replace(request, column=column, kind=kind)
+    target, label, reason = _read(asked_of, text, table, require_label)
     if target.is_classes and require_label:
         target, label, reason = _at_several_sites(target, label, reason, table["site"])
     same = _same_columns(table, column, label)
@@ -103,8 +107,8 @@ def with_target(cohort: Cohort, asked: str | Mapping[str, str] | TargetRequest, 
 
 
 def _find(table: pd.DataFrame, asked: str) -> str | None:
-    by_word = {folded(str(name)): str(name) for name in reversed(table.columns)}
-    column = asked if asked in table else by_word.get(folded(asked))
+    by_word = {fold(str(name)): str(name) for name in reversed(table.columns)}
+    column = asked if asked in table else by_word.get(fold(asked))
     if column in ("subject", "site", "n_timepoints", "person", "group"):
         raise UsageError(f"{column!r} cannot be the target: it is no property of a person that edges could tell")
     return column
@@ -141,21 +145,22 @@ def _at_several_sites(
         problem = f"the class {target.classes[code]!r} is found at one site only ({listed(where[code])}, {people})"
         warnings.warn(f"target {target.name}: {problem}: left out, since it cannot be told from the site", stacklevel=3)
         reason = reason.where(label != code, f"{problem}, so it cannot be told from the site")
-    kept = [code for code in where if code not in alone]
-    if len(kept) < 3:
-        names = listed([target.classes[code] for code in kept]) or "none"
+    codes = [code for code in where if code not in alone]
+    if len(codes) < 3:
+        names = listed([target.classes[code] for code in codes]) or "none"
         raise DataError(
             f"of the target {target.name!r} fewer than three classes are found at two sites or more ({names}): keep "
             "two in a column of their own, and predict these"
         )
-    label = label.map({float(code): float(place) for place, code in enumerate(kept)})
-    return replace(target, classes=tuple(target.classes[code] for code in kept)), label, reason
+    label = label.map({float(code): float(place) for place, code in enumerate(codes)})
+    return replace(target, classes=tuple(target.classes[code] for code in codes)), label, reason
 
 
 def _read(
-    target: Target, text: pd.Series, table: pd.DataFrame, case: str, whole: bool = True
+    request: TargetRequest, text: pd.Series, table: pd.DataFrame, whole: bool = True
 ) -> tuple[Target, pd.Series, pd.Series]:
     """The target with its classes, the label of each person (NaN where unknown), and why it is unknown."""
+    target = Target(request.column, request.kind, (), request.transform)
     empty = is_empty(text)
     reason = pd.Series(f"no value of the target {target.name}", index=text.index)
     if target.kind == NUMBER:
@@ -171,14 +176,19 @@ def _read(
         label = label.mask(code)
         if target.transform == "log" and (label <= 0).any():
             who = listed(table.loc[label <= 0, "subject"])
-            raise DataError(f"the target {target.name!r} has no logarithm for {who}: it must be larger than 0")
+            raise DataError(
+                f"the target {target.name!r} has no logarithm for {who}: it must be larger than 0; predict it without "
+                f":log, or a column of your own, such as log(1 + {target.name})"
+            )
         return target, label, reason
     words = one_spelling(text)
     words = words.where(~_codes_of_unknown(pd.to_numeric(words, errors="coerce")), "")
-    empty = is_empty(words)
+    if request.order:
+        words = _spelled_as(words, request, table if whole else None)
+    empty = is_empty(words) & ~words.isin(request.order)
     if target.is_two_classes:
         try:
-            order, coded = two_classes(words[~empty].to_numpy(), case or None)
+            order, coded = two_classes(words[~empty].to_numpy(), request.case or None)
         except DataError as error:
             values = listed(sorted(set(words[~empty])))
             raise UsageError(
@@ -188,12 +198,27 @@ def _read(
         label = pd.Series(np.nan, index=text.index)
         label[~empty] = coded
         return replace(target, classes=tuple(map(str, order))), label, reason
-    names = _class_names(words[~empty], target, 1 if not whole else 2 if table["site"].nunique() < 2 else 3)
+    least = 0 if not whole else 2 if table["site"].nunique() < 2 else 3
+    names = _class_names(words[~empty], target, least, request.order)
     return replace(target, classes=names), words.map({name: float(k) for k, name in enumerate(names)}), reason
 
 
-def _class_names(words: pd.Series, target: Target, least: int) -> tuple[str, ...]:
-    """The classes: ordered as numbers or by name, controls first."""
+def _spelled_as(words: pd.Series, request: TargetRequest, table: pd.DataFrame | None) -> pd.Series:
+    """Words as the steps of the order are written; others are refused, or unknown where there is no table."""
+    by_word = {fold(step): step for step in request.order}
+    steps = words.map(fold).map(by_word)
+    strange = steps.isna() & ~is_empty(words)
+    if strange.any() and table is not None:
+        raise DataError(
+            f"the target {request.column!r} is {listed(words[strange].unique())} for "
+            f"{listed(table.loc[strange, 'subject'])}, which is no step of the order {', '.join(request.order)}: name "
+            "all steps, or leave the cell empty"
+        )
+    return steps.fillna("")
+
+
+def _class_names(words: pd.Series, target: Target, least: int, order: Sequence[str] = ()) -> tuple[str, ...]:
+    """The classes: in the order given, ordered as numbers, or by name, controls first."""
     present = sorted(words.unique())
     numbers = pd.to_numeric(pd.Series(present), errors="coerce")
     if len(present) > MOST_CLASSES:
@@ -203,10 +228,16 @@ def _class_names(words: pd.Series, target: Target, least: int) -> tuple[str, ...
         )
     if len(present) < least:
         raise DataError(f"the target {target.name!r} has {counted(len(present), 'class', 'classes')}: 3 or more can be")
+    if order:
+        return tuple(step for step in order if step in present)
     if numbers.notna().all():
         return tuple(name for _, name in sorted(zip(numbers, present, strict=True)))
     if target.kind == ORDERED:
-        raise DataError(f"the target {target.name!r} holds words ({listed(present)}), whose order cannot be known")
+        steps = ",".join(present)
+        raise DataError(
+            f"the target {target.name!r} holds words ({listed(present)}), whose order cannot be known: name the steps "
+            f"from the least to the most, as in --target {shlex.quote(f'{target.name}:ordered={steps}')}"
+        )
     return tuple(sorted(present, key=lambda name: (not is_control(name), name)))
 
 

@@ -1,4 +1,4 @@
-"""Checks for leaks: what the outcome of one is, and what scores alone show of how they were made.
+"""The outcome of a leak check, and checks that need nothing but scores.
 
 Whether a site was held out is a fact about a computation, and a file holds none. What a leak leaves in the scores
 themselves can be looked for. With s the scores of one method, m_t their mean at site t with n_t people, and v the
@@ -185,7 +185,7 @@ def check_scores(results: Results, names: Sequence[str]) -> list[Check]:
 
 
 def _suspicion(check: Check) -> int:
-    """The smaller, the more suspicious."""
+    """Rank of an outcome: 0 failed, 1 to note, 2 passed."""
     return (False, None, True).index(check.passed)
 
 
@@ -241,7 +241,7 @@ SITE = ["protocol", "fold", "site"]
 
 
 def _within(people: pd.DataFrame, number: bool) -> tuple[pd.Series, int]:
-    """Scores less what site and class, or site and true value, say of them; and the degrees of freedom left."""
+    """Residuals of scores given site and class (or site and true value), and their degrees of freedom."""
     if not number:
         cells = people.groupby([*SITE, "label"])["score"]
         return people["score"] - cells.transform("mean"), len(people) - cells.ngroups
@@ -298,15 +298,15 @@ def _check_direction(name: str, people: pd.DataFrame, number: bool, one: str) ->
     centred = ranks - ranks.groupby(place).transform("mean")
     a, b = centred["score"], centred["label"]
     sums = pd.DataFrame({"ab": a * b, "aa": a * a, "bb": b * b, "n": 1}).groupby(place).sum()
-    told = sums[sums["aa"] * sums["bb"] > 0]  # sites where scores and labels differ
-    below = told["ab"] < 0
+    usable = sums[sums["aa"] * sums["bb"] > 0]  # sites where scores and labels differ
+    below = usable["ab"] < 0
     mean = _describe_order(_mean_order(people, number), number, one)
-    if 2 * below.sum() <= len(told):
+    if 2 * below.sum() <= len(usable):
         return Check("reversed", name, True, None, SELDOM, f"not below guessing at most sites, {mean}")
-    p = float(norm.cdf(told["ab"].sum() / np.sqrt((told["aa"] * told["bb"] / (told["n"] - 1)).sum())))
+    p = float(norm.cdf(usable["ab"].sum() / np.sqrt((usable["aa"] * usable["bb"] / (usable["n"] - 1)).sum())))
     passed = False if p < RARE else None if p < SELDOM else True
-    others = listed(told.index.get_level_values("site")[~below])
-    where = f"{below.sum()} of {len(told)} sites (not {others})" if others else f"all {len(told)} sites"
+    others = listed(usable.index.get_level_values("site")[~below])
+    where = f"{below.sum()} of {len(usable)} sites (not {others})" if others else f"all {len(usable)} sites"
     who = "people with higher true values" if number else f"people {f'of {one}' if one else 'with the condition'}"
     text = f"{who} score lower than others at {where}, {mean}"
     if not passed:
@@ -381,11 +381,11 @@ def _follows_site(name: str, people: pd.DataFrame, shares: Sequence[float]) -> C
 
 def _coarse(name: str, people: pd.DataFrame) -> Check:
     n, different = len(people), people["score"].nunique()
-    few = different < COARSE * n
+    coarse = different < COARSE * n
     text = f"{different} different scores of {n} people"
-    if few:
+    if coarse:
         text += ": predicted classes or rounded scores, which rank people worse than the scores behind them"
-    return Check("coarse", name, None if few else True, different / n, COARSE, text)
+    return Check("coarse", name, None if coarse else True, different / n, COARSE, text)
 
 
 def _equal_scores(name: str, people: pd.DataFrame) -> Check:

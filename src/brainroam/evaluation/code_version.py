@@ -1,4 +1,4 @@
-"""Which code made a result: a method whose code was changed has not been run yet.
+"""The version of the code behind a result: after a change of its code a method is run again.
 
 The version of the package alone would not tell: people change methods of their own, and install from a repository. So
 a version names the code of the files that a result came from: what every run uses, and what this method imports
@@ -43,7 +43,7 @@ def code_version(info: MethodInfo) -> str:
     >>> ridge.startswith(f"{brainroam.__version__}+"), package_of(ridge) == package_of(core), ridge == core
     (True, True, False)
     """
-    shared, own = (_digest(imported(files)) for files in (USED_BY_EVERY_RUN, _defined_in(info)))
+    shared, own = (_digest(imported_files(files)) for files in (USED_BY_EVERY_RUN, _defined_in(info)))
     settings = repr((_as_text(_settings(info.make)), _as_text(info.grid), _as_text(info.fast), *_typed_source(info)))
     own = hashlib.sha256(f"{own} {settings}".encode()).hexdigest()
     return f"{brainroam.__version__}+{shared[:8]}/{own[:8]}"
@@ -58,10 +58,11 @@ def package_of(version: str) -> str:
     return version.partition("/")[0]
 
 
-def imported(files: Iterable[Path]) -> set[Path]:
+def imported_files(files: Iterable[Path]) -> set[Path]:
     """These files and what they import of `ROOMS`, directly or not.
 
-    >>> sorted(path.name for path in imported([PACKAGE / "core" / "connectivity.py"]) if path.parent.name == "core")
+    >>> files = imported_files([PACKAGE / "core" / "connectivity.py"])
+    >>> sorted(path.name for path in files if path.parent.name == "core")
     ['connectivity.py', 'tangent.py']
     """
     modules: set[Path] = set()
@@ -76,7 +77,7 @@ def imported(files: Iterable[Path]) -> set[Path]:
 
 @cache
 def _read(file: Path, changed: int) -> tuple[tuple[Path, ...], bytes]:
-    """What one file of this age imports of our rooms, wherever in the file, and a hash of its code."""
+    """The files of `ROOMS` that a file imports anywhere, and a hash of its code; ``changed`` is its time stamp."""
     tree = ast.parse(file.read_bytes())
     names: list[str] = []
     for node in ast.walk(tree):
@@ -161,6 +162,6 @@ def _text(value: Any) -> str:
 
 
 def _digest(files: Iterable[Path]) -> str:
-    """Of the code of files, by their names."""
+    """A hash of the names and code of files."""
     codes = (file.name.encode() + _read(file, file.stat().st_mtime_ns)[1] for file in files)
     return hashlib.sha256(b"".join(sorted(codes))).hexdigest()

@@ -1,4 +1,4 @@
-"""How long will a study take, and which method takes most of it: said before it begins.
+"""Estimates, before a study begins, how long it will take and which method takes most of the time.
 
 The time of a run, in seconds of one core, is
 
@@ -53,7 +53,7 @@ COSTS = {
 TUNING = {"fast": 0.5, "default": 1.0, "full": 5.0}
 PRODUCT_SECONDS = 0.015  # of the product of `machine_speed`, where the costs were measured
 EXPENSIVE = "tangent-ridge"  # a reference that a study can do without
-DEAR = 240.0  # seconds from which on it is left out where it takes more than all other methods together
+EXPENSIVE_SECONDS = 240.0  # seconds from which on it is left out where it takes more than all other methods together
 FAR = 1.5  # how many times more or less it takes before an estimate is corrected
 WORTH_SAYING = 10.0  # seconds below which nobody wants to know
 
@@ -82,7 +82,7 @@ class Estimate:
             dearest = max(self.seconds, key=lambda name: self.seconds[name])
             share = self.seconds[dearest] / jobs
             also = f"; {dearest} takes about {duration(share)} of it" if len(self.seconds) > 1 else ""
-            if dearest == EXPENSIVE and self.seconds[dearest] >= max(DEAR, self.total / 2):
+            if dearest == EXPENSIVE and self.seconds[dearest] >= max(EXPENSIVE_SECONDS, self.total / 2):
                 also += ", a reference that a study can do without"
             parts.append(f"about {duration(total)}{also}")
         if self.unknown:
@@ -139,7 +139,7 @@ class Pace:
         self._timed: list[tuple[RunSpec, Mapping[str, Any]]] = []
 
     def after(self, spec: RunSpec, outcome: Mapping[str, Any], jobs: int = 1) -> str:
-        """What was estimated anew, in words, where it was far off; else nothing."""
+        """A corrected estimate in words, where the first one was far off; else nothing."""
         if not self._awaited[spec.name]:
             return ""
         self._awaited[spec.name] -= 1
@@ -168,7 +168,7 @@ def reference_seconds(method: str, n_people: int, n_edges: int, table: bool = Fa
 
 
 def first_seconds(method: str, n_people: int, n_edges: int) -> float:
-    """By how much the first run takes longer there."""
+    """The additional time of the first run where the costs were measured."""
     return COSTS[method].e * (n_people / 1000) * (n_edges / 6670) ** 0.9
 
 
@@ -192,7 +192,7 @@ def machine_speed() -> float:
     return max(min(times), 1e-4) / PRODUCT_SECONDS
 
 
-def without_dear(methods: Sequence[str], cohort: Cohort, n_folds: int) -> tuple[list[str], str]:
+def without_expensive(methods: Sequence[str], cohort: Cohort, n_folds: int) -> tuple[list[str], str]:
     """Methods that nobody chose by name, without a reference that would take most of the time; and why, in words.
 
     It does not depend on the machine: the same data have the same methods everywhere.
@@ -200,11 +200,11 @@ def without_dear(methods: Sequence[str], cohort: Cohort, n_folds: int) -> tuple[
     names = [parse_name(name)[0] for name in methods]
     costs = {name: n_folds * reference_seconds(name, len(cohort), cohort.n_features) for name in names if name in COSTS}
     dear = costs.pop(EXPENSIVE, 0.0)
-    if dear < DEAR or dear < sum(costs.values()):
+    if dear < EXPENSIVE_SECONDS or dear < sum(costs.values()):
         return list(methods), ""
-    kept = [name for name in methods if name != EXPENSIVE]
+    without = [name for name in methods if name != EXPENSIVE]
     others = duration(sum(costs.values()))
-    return kept, (
+    return without, (
         f"{EXPENSIVE} is left out: about {duration(dear)} of one core for {len(cohort)} people and {cohort.n_rois} "
         f"regions, {others} for the other methods together; --methods {','.join(methods)} runs it"
     )

@@ -16,7 +16,7 @@ from brainroam.errors import listed
 from brainroam.evaluation.next_site import balanced_metrics
 from brainroam.evaluation.stats import numbers
 from brainroam.evaluation.stats.metrics import auc, calibration
-from brainroam.evaluation.stats.numbers import level_of_sites, order_of_sites
+from brainroam.evaluation.stats.numbers import amount, level_of_sites, order_of_sites
 from brainroam.evaluation.stats.site_scores import WORKS
 from brainroam.evaluation.stats.verdict import site_intervals, verdict
 
@@ -129,7 +129,8 @@ def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[st
         "Inside": area.between(low, high),
         "Below, but its interval reaches it": (area < low) & (measured["high"] >= low),
         "Below with its whole interval": measured["high"] < low,
-        "Above": area > high,
+        "Above, but its interval reaches it": (area > high) & (measured["low"] <= high),
+        "Above with its whole interval": measured["low"] > high,
     }
     by_place = "; ".join(
         f"{place}: {listed(measured['site'][here], 40)}" for place, here in places.items() if here.any()
@@ -197,7 +198,7 @@ def number_agreement(sites: pd.DataFrame, target: Target, expected: Mapping[str,
     order = f"The {int(expected['n_sites'])} training sites foretold a correlation within a next site of {ends[0]} to "
     yield f"{order}{ends[1]}. {_places(measured['site'], measured['r'], expected['low'], expected['high'])}"
     low, high = expected["level_low"], expected["level_high"]
-    level = f"They foretold a mean prediction that is off by {low:.2g} to {high:.2g} ({target.name})."
+    level = f"They foretold a mean prediction that is off by {amount(low, 2)} to {amount(high, 2)} ({target.name})."
     yield f"{level} {_places(sites['site'], sites['level'], low, high)}"
 
 

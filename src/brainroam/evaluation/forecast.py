@@ -18,8 +18,8 @@ Where the people of a site differ more in what is predicted, scores spread furth
 with score = beta t + e, r^2 = 1 - var(e) / var(score). The spread of scores is known without the number.
 
 Of several classes the order is the mean over classes of the AUC against the rest, and balanced accuracy the mean share
-of a class called right; a site counts as one of m cases and m controls (`targets.counted_as`), by the shares of the
-classes that are expected there.
+of a class called right; a site counts as one of m cases and m controls (`targets.equivalent_sizes`), by the shares of
+the classes that are expected there.
 
 Motion, scan length, age and familiarity of the new people are written down and do not move the forecast; what they
 would bring: docs/results/backcast.md. Labels of the new people are never read.
@@ -41,7 +41,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import as_shares
-from brainroam.core.targets import counted_as, shared_error
+from brainroam.core.targets import equivalent_sizes, shared_error
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
 from brainroam.data.target import Target
@@ -171,52 +171,61 @@ class Forecast:
 
     def sentences(self) -> Iterator[str]:
         """What is to be expected at each site, in words."""
-        share, order = self.content["prevalence"], NAMES[self.order]
-        of_cases = ""
-        if share is not None and self.target.is_classes:
-            of_cases = f" if classes are as frequent as {'stated' if share['stated'] else 'in training'}"
-        elif share is not None:
-            whose = "as stated" if share["stated"] else "as in training"
-            of_cases = f" if {share['value']:.0%} are cases, {whose}"
         for row in self._sites:
-            expected, people = row["expected"], counted(row["n"], "person", "people")
-            area = expected[self.order]
-            if area["low_95"] is None:
-                yield f"{row['site']}, {people}: no forecast of the {order}; {row['reason']}"
-            else:
-                spans = (f"{area[f'low_{p}']:.2f} to {area[f'high_{p}']:.2f} ({p} %)" for p in (80, 95))
-                yield (
-                    f"{row['site']}, {people}: {order} {area['expected']:.2f} expected, observed within "
-                    f"{', '.join(spans)}{of_cases}"
-                )
-            others = [
-                f"{NAMES[name]} {round(x['expected'], 2) + 0.0:.2f} ({x['low_95']:.2f} to {x['high_95']:.2f})"
-                for name, x in expected.items()
-                if name != self.order and x["low_95"] is not None
-            ]
-            if others:
-                yield f"{row['site']}: {'; '.join(others)}, 95 % intervals"
-            if row["trained_on"]:
-                yield (
-                    f"{row['site']}: the model was trained on a site of that name; the forecast is for a site that it "
-                    "has not seen"
-                )
-            if row.get("odd"):
-                yield (
-                    f"{row['site']}: {row['odd']}; unless that is so, the threshold does not suit this site, and "
-                    "balanced accuracy, level and Brier score may lie outside. The AUC does not depend on it"
-                )
-            if row["site"] in self.unlike:
-                flags = [
-                    p["flags"].split("; ") for p in self.content["persons"] if p["site"] == row["site"] and p["flags"]
-                ]
-                why, _ = Counter(reason for one in flags for reason in one).most_common(1)[0]
-                yield (
-                    f"{row['site']}: {row['looks']['flagged']} of {row['n']} people are unlike those trained on (first "
-                    f"of all: {why}); the forecast is for sites like the training sites, and this one may not be"
-                )
+            yield from self._expectations(row)
+            yield from self._reservations(row)
         if self.content["pipelines"]:
             yield self.content["pipelines"]["sentence"]
+
+    def _expectations(self, row: Mapping[str, Any]) -> Iterator[str]:
+        """The order of people at a site, then all other measures."""
+        expected, people, order = row["expected"], counted(row["n"], "person", "people"), NAMES[self.order]
+        area = expected[self.order]
+        if area["low_95"] is None:
+            yield f"{row['site']}, {people}: no forecast of the {order}; {row['reason']}"
+        else:
+            spans = (f"{area[f'low_{p}']:.2f} to {area[f'high_{p}']:.2f} ({p} %)" for p in (80, 95))
+            yield (
+                f"{row['site']}, {people}: {order} {area['expected']:.2f} expected, observed within "
+                f"{', '.join(spans)}{self._assumed_shares()}"
+            )
+        others = [
+            f"{NAMES[name]} {round(x['expected'], 2) + 0.0:.2f} ({x['low_95']:.2f} to {x['high_95']:.2f})"
+            for name, x in expected.items()
+            if name != self.order and x["low_95"] is not None
+        ]
+        if others:
+            yield f"{row['site']}: {'; '.join(others)}, 95 % intervals"
+
+    def _assumed_shares(self) -> str:
+        """For which shares of cases, or classes, the forecast is made, in words; nothing for a number."""
+        share = self.content["prevalence"]
+        if share is None:
+            return ""
+        if self.target.is_classes:
+            return f" if classes are as frequent as {'stated' if share['stated'] else 'in training'}"
+        return f" if {share['value']:.0%} are cases, {'as stated' if share['stated'] else 'as in training'}"
+
+    def _reservations(self, row: Mapping[str, Any]) -> Iterator[str]:
+        """Why the forecast may not hold at a site."""
+        if row["trained_on"]:
+            yield (
+                f"{row['site']}: the model was trained on a site of that name; the forecast is for a site that it "
+                "has not seen"
+            )
+        if row.get("odd"):
+            yield (
+                f"{row['site']}: {row['odd']}; unless that is so, the threshold does not suit this site, and "
+                "balanced accuracy, level and Brier score may lie outside. The AUC does not depend on it"
+            )
+        if row["site"] in self.unlike:
+            here = [person["flags"] for person in self.content["persons"] if person["site"] == row["site"]]
+            reasons = Counter(reason for flags in here if flags for reason in flags.split("; "))
+            yield (
+                f"{row['site']}: {row['looks']['flagged']} of {row['n']} people are unlike those trained on (first "
+                f"of all: {reasons.most_common(1)[0][0]}); the forecast is for sites like the training sites, and "
+                "this one may not be"
+            )
 
 
 def foretell(
@@ -261,13 +270,7 @@ def foretell(
     target = method.target_
     if target.name in cohort.table:  # where nobody said that this column is the target
         cohort = cohort.with_columns(pd.DataFrame({target.name: np.full(len(cohort), np.nan)}))
-    number, classes = target.is_number, target.is_classes
-    if number and prevalence is not None:
-        raise UsageError(f"a share of cases belongs to forecasts of classes; {target.name} is a number")
-    if target.is_two_classes and isinstance(prevalence, Mapping):
-        raise UsageError("a forecast of two classes takes one prevalence: the share of cases, such as 0.3")
-    if other is not None and not target.is_two_classes:
-        raise UsageError(f"another pipeline belongs to forecasts of two classes; {target.name} is: {target.kind}")
+    _require_possible(target, prevalence, other)
     cohort = prepared_as_in_training(header, cohort) if header else cohort
     share = known_share(header["training"], cohort) if header else 0.0
     if share > 0:
@@ -277,50 +280,31 @@ def foretell(
         )
     agreement = None if other is None else compare_versions(method, cohort, other.without_labels(telling=False))
     measured = method.inner_sites_.to_dict("list")
-    expected_share: Any = None
-    if number:
-        table = number_predictions(method, cohort)
-    elif classes:
-        table = class_predictions(method, cohort, prevalence)
-        shares = method.calibration_.prevalence if prevalence is None else as_shares(prevalence, target.classes)
-        expected_share = shares.tolist()
-    else:
-        table = predictions(method, cohort, method.familiarity_, prevalence=prevalence, advise=False)
-        expected_share = float(table["prevalence"].iloc[0])
-
-    def expectation(people: pd.DataFrame) -> dict[str, Any]:
-        n = int(people["person"].nunique())
-        if classes:
-            return {"n": n, **expected_classes(measured, n * np.array(expected_share))}
-        if not number:
-            return {"n": n, **_expected(measured, n, expected_share, agreement)}
-        spread = float(people.groupby("person")["score"].mean().std())
-        return {"n": n, "spread": spread, **expected_number(measured, n, spread)}
-
+    table, expected_share = _predict(method, cohort, prevalence)
     rows = table.assign(
         person=persons(cohort.table).to_numpy(),
         digest=digests,
         site=table["site"].astype(str),
-        **({} if classes else {"score": method.score(cohort)}),
+        **({} if target.is_classes else {"score": method.score(cohort)}),
     )
     looks = _looks(method, cohort)
     odd = odd_sites(rows, rows["score"].to_numpy(), method) if target.is_two_classes else {}
     sites = [
         {
             "site": str(name),
-            **expectation(here),
+            **_expected_at(target, here, measured, expected_share, agreement),
             "trained_on": str(name) in map(str, measured["site"]),
             "odd": odd.get(str(name), ""),
             "looks": {**looks.loc[here.index, list(LOOKS)].mean(), "flagged": int((here["flags"] != "").sum())},
         }
         for name, here in rows.groupby("site", sort=True)
     ]
-    columns = ["subject", "person", "site", "score", *(f"score_{name}" for name in target.classes * classes)]
-    columns += ["probability", "predicted", "flags", "digest"]
+    scores = [f"score_{name}" for name in target.classes] if target.is_classes else []
+    columns = ["subject", "person", "site", "score", *scores, "probability", "predicted", "flags", "digest"]
     content = {
         "kind": "forecast",
         "target": "two classes" if target.is_two_classes else target.name,
-        **({} if target.is_two_classes else {"number" if number else "classes": target.described()}),
+        **({} if target.is_two_classes else {"number" if target.is_number else "classes": target.described()}),
         "made": {"time": time or datetime.now(UTC).isoformat(timespec="seconds"), "code": code_version(method.info)},
         "model": {
             "digest": model_digest(method),
@@ -330,7 +314,7 @@ def foretell(
         },
         "people": people_digest(rows["subject"], digests),
         "after": after,
-        "prevalence": None if number else {"value": expected_share, "stated": prevalence is not None},
+        "prevalence": None if target.is_number else {"value": expected_share, "stated": prevalence is not None},
         "pipelines": None if agreement is None else agreement.content,
         "sites": sites,
         "persons": rows[[name for name in columns if name in rows]].sort_values("subject").to_dict("records"),
@@ -338,8 +322,47 @@ def foretell(
     return Forecast(plain(content))
 
 
+def _require_possible(target: Target, prevalence: Any, other: Cohort | None) -> None:
+    """Refuse a prevalence or another pipeline that a forecast of this target cannot use."""
+    if target.is_number and prevalence is not None:
+        raise UsageError(f"a share of cases belongs to forecasts of classes; {target.name} is a number")
+    if target.is_two_classes and isinstance(prevalence, Mapping):
+        raise UsageError("a forecast of two classes takes one prevalence: the share of cases, such as 0.3")
+    if other is not None and not target.is_two_classes:
+        raise UsageError(f"another pipeline belongs to forecasts of two classes; {target.name} is: {target.kind}")
+
+
+def _predict(method: TunedMethod, cohort: Cohort, prevalence: Any) -> tuple[pd.DataFrame, Any]:
+    """Predictions of everybody, and the share of cases, or of each class, to be expected there."""
+    target = method.target_
+    if target.is_number:
+        return number_predictions(method, cohort), None
+    if target.is_classes:
+        shares = method.calibration_.prevalence if prevalence is None else as_shares(prevalence, target.classes)
+        return class_predictions(method, cohort, prevalence), shares.tolist()
+    table = predictions(method, cohort, method.familiarity_, prevalence=prevalence, advise=False)
+    return table, float(table["prevalence"].iloc[0])
+
+
+def _expected_at(
+    target: Target,
+    people: pd.DataFrame,
+    measured: Mapping[str, list[float]],
+    share: Any,
+    agreement: PipelineAgreement | None,
+) -> dict[str, Any]:
+    """How many people a site has, and what to expect of each measure there."""
+    n = int(people["person"].nunique())
+    if target.is_classes:
+        return {"n": n, **expected_classes(measured, n * np.array(share))}
+    if target.is_number:
+        spread = float(people.groupby("person")["score"].mean().std())
+        return {"n": n, "spread": spread, **expected_number(measured, n, spread)}
+    return {"n": n, **expected_two_classes(measured, n, share, agreement)}
+
+
 def fitted_model(model: Any, cohort: Cohort | None) -> tuple[TunedMethod, dict[str, Any]]:
-    """The fitted method, and what is said of its training."""
+    """The fitted method, and the header of its model folder."""
     if isinstance(model, str | Path):
         return load_method(model, cohort)
     method = model if isinstance(model, TunedMethod) else getattr(model, "model_", None)
@@ -356,7 +379,7 @@ def _looks(method: TunedMethod, cohort: Cohort) -> pd.DataFrame:
     return pd.concat([familiarity.measure(part) for part in cohort.batches()], ignore_index=True)
 
 
-def _expected(
+def expected_two_classes(
     measured: Mapping[str, list[float]], n: int, share: float, agreement: PipelineAgreement | None
 ) -> dict[str, Any]:
     """Each measure at a site of n people, with its limits; None where nothing can be promised, with the reason."""
@@ -380,7 +403,7 @@ def _refusal(*sites: Any) -> str:
 
 
 def expected_number(measured: Mapping[str, Any], n: int, spread: float) -> dict[str, Any]:
-    """As `_expected`, of a number at a site of n people whose scores have this standard deviation."""
+    """As `expected_two_classes`, of a number at a site of n people whose scores have this standard deviation."""
     names = ("r", "level", "level_var", "n", "spread")
     r, level, level_var, people, spreads = (np.asarray(measured[name], dtype=float) for name in names)
     enough = n >= LEAST_FOR_R
@@ -396,20 +419,20 @@ def expected_number(measured: Mapping[str, Any], n: int, spread: float) -> dict[
     expected["mean_error"] = dict(
         zip(("expected", *LIMITS), [mean, *(limit for span in spans for limit in span)], strict=True)
     )
-    few = "it takes four inner held-out sites with enough people"
-    reason = "" if np.isfinite(order[1]) else few if enough else "there are fewer than five people"
+    too_few = "it takes four inner held-out sites with enough people"
+    reason = "" if np.isfinite(order[1]) else too_few if enough else "there are fewer than five people"
     return {"expected": expected, "reason": reason}
 
 
 def expected_classes(measured: Mapping[str, Any], people: np.ndarray) -> dict[str, Any]:
-    """As `_expected`, of several classes at a site with so many people of each (K,)."""
+    """As `expected_two_classes`, of several classes at a site with so many people of each (K,)."""
     names = ("auc", "m", "auc_var", "class_var", "balanced_acc", "balanced_acc_var")
     auc, m, together, alone, called, called_var = (np.asarray(measured[name], dtype=float) for name in names)
     expected = {name: dict.fromkeys(("expected", *LIMITS), np.nan) for name in ("auc", "balanced_acc")}
-    here = float(counted_as(people[None])[0])
+    here = float(equivalent_sizes(people[None])[0])
     if len(auc) and here > 0 and people.sum() >= 2:
         rho = shared_error(m, np.column_stack([together, alone]), len(people))
-        counted = m / rho  # nearly `counted_as` with this share
+        counted = m / rho  # nearly `equivalent_sizes` with this share
         areas = observed_auc(auc, counted, counted, here / rho, here / rho, LEVELS)
         expected["auc"] = _with_limits("auc", mean_over_sites(auc, site_weights(m, m)), areas)
         variance = float(np.mean(called_var * m)) / here

@@ -71,7 +71,7 @@ class PipelineAgreement:
 
     @property
     def sentence(self) -> str:
-        """It in words."""
+        """The agreement in a sentence."""
         parts = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
         changed = int(self.people["changed"].sum())
         return (

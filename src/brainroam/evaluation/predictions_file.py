@@ -239,10 +239,10 @@ def _two_classes(
     raw: pd.DataFrame, column: Mapping[str, str], subject: pd.Series, known: bool, path: Path
 ) -> pd.DataFrame:
     """Scores, probabilities, predicted classes and labels; ``named`` where only a study, if ``known``, tells labels."""
-    given = [role for role in ("score", "probability", "predicted") if role in column]
-    if not given:
+    roles = [role for role in ("score", "probability", "predicted") if role in column]
+    if not roles:
         raise _no_column("score", [*USUAL["score"], *USUAL["probability"]], raw, path)
-    table = pd.DataFrame({role: _numbers_of(raw[column[role]], role, subject, path) for role in given})
+    table = pd.DataFrame({role: _numbers_of(raw[column[role]], role, subject, path) for role in roles})
     table = _with_scores(table.assign(subject=subject), path).drop(columns="subject")
     if "label" in column:
         values = raw[column["label"]]
@@ -301,22 +301,36 @@ def _labels(values: pd.Series, subject: pd.Series, path: Path) -> pd.Series:
 
 def _join(table: pd.DataFrame, people: pd.DataFrame, target: Target, path: Path) -> tuple[pd.DataFrame, list[str]]:
     """The table with what the study knows of its people, and the ids of those whom it does not know."""
-    by_id = {str(name): str(name) for name in people["subject"]}
-    if not table["subject"].isin(list(by_id)).any():
-        by_id = {same_id(str(name)): str(name) for name in people["subject"]}
-        if len(by_id) < len(people):
-            raise ReaderError(f"{path}: ids such as {listed(table['subject'], 3)} name several people of the study")
-        named = table["subject"].map(same_id).map(by_id)
-    else:
-        named = table["subject"].map(by_id)
+    named = _ids_of_study(table["subject"], people["subject"], path)
     left_out = sorted(table["subject"][named.isna()].unique())
-    if named.isna().all():
-        raise ReaderError(
-            f"nobody in {path} is in the study: ids such as {listed(table['subject'].unique(), 3)} there, "
-            f"{listed(people['subject'], 3)} in the study"
-        )
     table = table.assign(subject=named)[named.notna()]
     rows = people.set_index("subject").loc[table["subject"]].set_axis(table.index)
+    table = _with_sites(_with_labels(table, rows, target, path), rows, path)
+    for name in ("person", "institution"):
+        if name not in table and name in rows:
+            table[name] = rows[name]
+    return table, left_out
+
+
+def _ids_of_study(subjects: pd.Series, known: pd.Series, path: Path) -> pd.Series:
+    """Each person's id as the study writes it, NaN of those whom it does not know."""
+    by_id = {str(name): str(name) for name in known}
+    named = subjects.map(by_id)
+    if named.isna().all():  # with and without sub-, zeros in front
+        by_id = {same_id(str(name)): str(name) for name in known}
+        if len(by_id) < len(known):
+            raise ReaderError(f"{path}: ids such as {listed(subjects, 3)} name several people of the study")
+        named = subjects.map(same_id).map(by_id)
+    if named.isna().all():
+        raise ReaderError(
+            f"nobody in {path} is in the study: ids such as {listed(subjects.unique(), 3)} there, "
+            f"{listed(known, 3)} in the study"
+        )
+    return named
+
+
+def _with_labels(table: pd.DataFrame, rows: pd.DataFrame, target: Target, path: Path) -> pd.DataFrame:
+    """With the labels of the study (``rows``), which those of the file may not contradict."""
     unlabelled = rows["label"].isna()
     if unlabelled.any() and "label" not in table:
         raise ReaderError(f"the study has no label for {listed(table['subject'][unlabelled])}; leave their rows out")
@@ -333,23 +347,25 @@ def _join(table: pd.DataFrame, people: pd.DataFrame, target: Target, path: Path)
             )
     if "label" not in table or target.is_number:  # numbers may be rounded in the file
         table["label"] = rows["label"].where(~unlabelled, table.get("label", np.nan))
-    table["label"] = table["label"].astype(float if target.is_number else int)
-    if "site" in table and not ("protocol" in table and table["protocol"].isin(["cv", "loio"]).any()):
-        pairs = pd.DataFrame({"file": table["site"], "study": rows["site"]}).drop_duplicates()
-        if pairs["file"].duplicated().any() or pairs["study"].duplicated().any():
-            mixed = pairs[pairs["file"].duplicated(keep=False) | pairs["study"].duplicated(keep=False)]
-            first = mixed.index[0]
-            raise ReaderError(
-                f"{path} has other sites than the study: {table['subject'][first]} is at {table['site'][first]} there, "
-                f"at {rows['site'][first]} in the study. Take the column out to use the sites of the study"
-            )
-        table["site"] = rows["site"]
-    elif "site" not in table:
-        table["site"] = rows["site"]
-    for name in ("person", "institution"):
-        if name not in table and name in rows:
-            table[name] = rows[name]
-    return table, left_out
+    return table.assign(label=table["label"].astype(float if target.is_number else int))
+
+
+def _with_sites(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """With the sites of the study (``rows``), where the column of the file is of sites and not of what was held out."""
+    held_out_otherwise = "protocol" in table and table["protocol"].isin(["cv", "loio"]).any()
+    if "site" not in table:
+        return table.assign(site=rows["site"])
+    if held_out_otherwise:
+        return table
+    pairs = pd.DataFrame({"file": table["site"], "study": rows["site"]}).drop_duplicates()
+    mixed = pairs[pairs["file"].duplicated(keep=False) | pairs["study"].duplicated(keep=False)]
+    if len(mixed):
+        first = mixed.index[0]
+        raise ReaderError(
+            f"{path} has other sites than the study: {table['subject'][first]} is at {table['site'][first]} there, "
+            f"at {rows['site'][first]} in the study. Take the column out to use the sites of the study"
+        )
+    return table.assign(site=rows["site"])
 
 
 def _meanings(values: pd.Series, label: pd.Series) -> dict[str, float]:

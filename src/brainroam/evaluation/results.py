@@ -96,17 +96,17 @@ class Results:
         return pd.DataFrame(self.study.get("participants", {}), columns=list(PARTICIPANTS))
 
 
-def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool, kept: bool = True) -> Results:
-    """The finished runs among those wanted, by key; the others are an error, or a warning when ``partial``.
+def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool, permanent: bool = True) -> Results:
+    """The finished runs among ``wanted``, sorted by key; unfinished ones are an error, or a warning when ``partial``.
 
-    ``kept`` says whether the folder stays when the study is done.
+    ``permanent`` says whether the folder stays when the study is done.
     """
     specs = sorted(wanted, key=lambda spec: spec.key)
     done = [folder.runs[spec.hash] for spec in specs if folder.status(spec) == "done"]
     failed = [(str(spec), folder.runs[spec.hash][1]["error"]) for spec in specs if folder.status(spec) == "failed"]
     missing = [str(spec) for spec in specs if folder.status(spec) == "missing"]
     if missing or failed:
-        words = _incomplete(len(specs), missing, failed, kept)
+        words = _incomplete(len(specs), missing, failed, permanent)
         if not partial or not done:
             raise RunsError(words)
         warnings.warn(words, stacklevel=3)
@@ -121,8 +121,8 @@ def results_of(folder: RunsFolder, wanted: Iterable[RunSpec], partial: bool, kep
     )
 
 
-def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[str, str]], kept: bool) -> str:
-    """What is not there, in words; runs that failed by the same error together."""
+def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[str, str]], permanent: bool) -> str:
+    """Which runs are missing or failed, in words; runs with the same error are listed together."""
     parts = [f"{len(missing) + len(failed)} of {n_wanted} runs are not finished"]
     if missing:
         parts.append(f"not done yet: {listed(missing, 3)}")
@@ -131,10 +131,10 @@ def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[st
         for run, error in failed:
             runs.setdefault(error.rstrip("."), []).append(run)
         alike = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {e}" for e, names in runs.items()]
-        parts.append(f"failed{', with tracebacks in their files' * kept}: {listed(alike, 3)}")
+        parts.append(f"failed{', with tracebacks in their files' * permanent}: {listed(alike, 3)}")
     remedy = (
         "The same command does what is missing; --partial (partial=True) accepts what there is"
-        if kept
+        if permanent
         else "partial=True returns the others; out=FOLDER keeps them, and tracebacks, and the same call then goes on"
     )
     return "; ".join(parts) + f". {remedy}"
@@ -145,8 +145,8 @@ def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
     folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
     folder.require_plans()
     done = {key: spec for key, (spec, outcome) in folder.runs.items() if outcome["status"] == "done"}
-    asked = folder.planned | done  # a failed run that nobody asks for any more is none of this study
-    return results_of(folder, asked.values(), partial)
+    specs = folder.planned | done  # a failed run that nobody asks for any more is none of this study
+    return results_of(folder, specs.values(), partial)
 
 
 def compare(
@@ -176,8 +176,12 @@ def compare(
     results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
     from brainroam.evaluation.checks import caveats_of
 
-    caveats, gone = caveats_of(results), results.study.get("not_shared", 0)
-    notes = [f"{counted(gone, 'person is', 'people are')} not in every study and left out here."] if gone else []
+    caveats, n_left_out = caveats_of(results), results.study.get("not_shared", 0)
+    notes = (
+        [f"{counted(n_left_out, 'person is', 'people are')} not in every study and left out here."]
+        if n_left_out
+        else []
+    )
     if not results.target.is_two_classes:
         compare_target = compare_numbers if results.target.is_number else compare_classes
         compared = compare_target(results.scores, results.predictions, results.target, reference, all_pairs)

@@ -1,4 +1,4 @@
-"""Hold a forecast (`brainroam.evaluation.forecast`) against the diagnoses, once they are opened.
+"""Compare a forecast (`brainroam.evaluation.forecast`) with the diagnoses, once they are opened.
 
 A forecast that was changed, other people and another model are refused.
 """
@@ -18,7 +18,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.participants_table import USUAL, Columns, read_participants
 from brainroam.data.readers.tables import is_table, read_table
-from brainroam.data.readers.values import folded, is_empty, numbers, one_spelling
+from brainroam.data.readers.values import fold, is_empty, numbers, one_spelling
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, foretell, model_digest
@@ -71,7 +71,7 @@ class Reveal:
         )
 
     def sentences(self) -> Iterator[str]:
-        """One for each site, and what is to be known besides."""
+        """A sentence for each site, then notes."""
         order = self.forecast.order
         for row in self.table[self.table["measure"] == order].itertuples():
             unlike = "; the forecast said that its people are unlike those trained on"
@@ -285,8 +285,8 @@ def _require_target(here: Target, foretold: Target) -> None:
         raise DataError(f"the forecast is of two classes, and these data tell {here.name}; load them without a target")
     named = not foretold.is_two_classes and foretold.name != "y"  # which stands for what a model of arrays predicts
     if here.kind != foretold.kind or (named and here.name != foretold.name):
-        asked = f"{foretold.name}:{foretold.kind}"
-        raise DataError(f"these data do not say what {foretold.name} is; name it with --target {asked}")
+        option = f"{foretold.name}:{foretold.kind}"
+        raise DataError(f"these data do not say what {foretold.name} is; name it with --target {option}")
 
 
 def _encode(values: pd.Series, target: Target) -> pd.Series:
@@ -308,7 +308,7 @@ def _encode(values: pd.Series, target: Target) -> pd.Series:
 def _column_of(path: Path, column: str) -> pd.DataFrame:
     """``subject`` and the values of a column of a table."""
     table = read_table(path)
-    column = next((str(name) for name in table if folded(str(name)) == folded(column)), column)
+    column = next((str(name) for name in table if fold(str(name)) == fold(column)), column)
     if column not in table:
         raise DataError(
             f"{path} has no column {column!r}; name it with --option label_col=NAME: {listed(table.columns)}"

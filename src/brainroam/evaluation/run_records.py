@@ -1,4 +1,4 @@
-"""One run: a configured method, learned on the training people of a fold and scored on the held-out ones, once.
+"""One run: a method with its settings, trained and scored on one fold with one seed.
 
 A `RunSpec` says exactly which; its hash names the file in which the result is kept. Files are checksummed: JSON with a
 schema version and a checksum over its content, written at once or not at all. A file that is cut short, changed or not
@@ -184,40 +184,40 @@ def plain(content: Any) -> Any:
     raise UsageError(f"{content!r} is not a number, text, true, false, or a list of those")
 
 
-def kept_explanation(model: Method, training: Cohort, held_out: Cohort) -> dict[str, Any] | None:
+def explanation_to_keep(model: Method, training: Cohort, held_out: Cohort) -> dict[str, Any] | None:
     """What to keep of a fitted model; None for one that has nothing to show."""
-    kept: dict[str, Any] = {}
-    learned_from = model.representation(_few(training))
+    content: dict[str, Any] = {}
+    learned_from = model.representation(_people_for_axes(training))
     if learned_from is not None:
-        there = (model.representation(people) for people in held_out.batches())
-        kept["embedding"] = np.concatenate([leading_axes(learned_from, part) for part in there if part is not None])
+        parts = (model.representation(people) for people in held_out.batches())
+        content["embedding"] = np.concatenate([leading_axes(learned_from, part) for part in parts if part is not None])
     if model.selects_scaffold:
-        kept |= model.explanation(held_out) or {}
+        content |= model.explanation(held_out) or {}
     elif model.explains_people:
         explanation = model.explanation(held_out) or {}
-        kept |= {name: part for name, part in explanation.items() if name != "edges"}
-    return rounded(kept) or None
+        content |= {name: part for name, part in explanation.items() if name != "edges"}
+    return round_numbers(content) or None
 
 
-def _few(training: Cohort) -> Cohort:
-    """Everybody, or of many some people evenly among all: the axes of a picture need no more."""
+def _people_for_axes(training: Cohort) -> Cohort:
+    """At most `PEOPLE_FOR_AXES` people, evenly among all, which is enough for the axes of a picture."""
     if len(training) <= PEOPLE_FOR_AXES:
         return training
     return training.subset(np.linspace(0, len(training) - 1, PEOPLE_FOR_AXES).astype(int))
 
 
-def rounded(content: Any) -> Any:
+def round_numbers(content: Any) -> Any:
     """Numbers of nested dictionaries, lists and arrays at five significant digits.
 
-    >>> rounded({"gate": np.array([0.123456789, 1.0]), "edge": [12345678]})
+    >>> round_numbers({"gate": np.array([0.123456789, 1.0]), "edge": [12345678]})
     {'gate': [0.12346, 1.0], 'edge': [12345678]}
     """
     if isinstance(content, dict):
-        return {key: rounded(value) for key, value in content.items()}
+        return {key: round_numbers(value) for key, value in content.items()}
     if isinstance(content, np.ndarray):
-        return rounded(content.tolist())
+        return round_numbers(content.tolist())
     if isinstance(content, list):
-        return [rounded(value) for value in content]
+        return [round_numbers(value) for value in content]
     return float(f"{content:.{DIGITS}g}") if isinstance(content, float) else content
 
 
@@ -238,7 +238,7 @@ def make_tasks(
     tuning: str,
     parameters: Mapping[str, Any],
 ) -> Iterator[Task]:
-    """Every run of a study, fold by fold, so that what the runs of a fold share is at hand.
+    """Every run of a study, fold by fold, so that runs of one fold can share computations.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def make_tasks(
         raise unknown("tuning", tuning, TUNINGS)
     chosen = _configure(methods, protocol, parameters)
     for info, _ in chosen:
-        require_fitting(info, cohort)
+        require_suitable(info, cohort)
     _require_covariates(cohort, chosen, held_out)
     of_cohort = cohort.manifest_hash, table_hash(cohort), atlas_hash(cohort)
     versions = {info.name: code_version(info) for info, _ in chosen}
@@ -271,28 +271,28 @@ def make_tasks(
                 yield Task(RunSpec(*run, *of_cohort, versions[info.name]), info, fold)
 
 
-def require_fitting(info: MethodInfo, cohort: Cohort) -> None:
-    """Refuse a method that reads nothing of what was measured of these people, or does not learn their target."""
+def require_suitable(info: MethodInfo, cohort: Cohort) -> None:
+    """Refuse a method that cannot read what was measured, or cannot predict the target."""
     info.require_target(cohort.target)
     measures = {block.measure for block in cohort.blocks.values()} or {cohort.measure}
     if not measures & set(info.reads):
         info.require_measure(sorted(measures)[0])
 
 
-def those_fitting(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], list[str]]:
-    """The methods that fit these people and their target, and in words why others do not.
+def suitable_methods(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], list[str]]:
+    """The methods that can read these people and predict their target, and why the others cannot.
 
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
     >>> table = brainroam.Cohort([x[:1] for x in cohort.series], cohort.table, measure="table")
-    >>> those_fitting(["fc-ridge", "tangent-ridge"], table)
+    >>> suitable_methods(["fc-ridge", "tangent-ridge"], table)
     (['fc-ridge'], ['tangent-ridge reads series, but these people have a table of measures'])
     """
     fitting, reasons = [], []
     for name in methods:
         try:
             for info, _ in resolve(name):
-                require_fitting(info, cohort)
+                require_suitable(info, cohort)
             fitting.append(name)
         except UsageError as error:
             reasons.append(str(error))
@@ -319,7 +319,7 @@ def _configure(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> li
 def _require_covariates(
     cohort: Cohort, chosen: Sequence[tuple[MethodInfo, Mapping[str, Any]]], held_out: Sequence[Fold]
 ) -> None:
-    """Refuse what cannot be a covariate once, rather than in every run of every method that uses it."""
+    """Refuse unusable covariates before the first run, and once for all methods."""
     for info, fixed in chosen:
         own = settings_of(info.make).get("covariates")
         if own is None:

@@ -1,4 +1,4 @@
-"""Run methods under a protocol: everything that is missing, nothing twice, whatever happens in between."""
+"""Run methods under a protocol; an interrupted study resumes, and finished runs are not repeated."""
 
 import shutil
 import tempfile
@@ -24,10 +24,10 @@ from brainroam.data.target import Target
 from brainroam.errors import BrainroamError, UsageError, listed, unknown
 from brainroam.evaluation.duration import Pace
 from brainroam.evaluation.results import Results, results_of
-from brainroam.evaluation.run_records import RunSpec, Task, kept_explanation, make_tasks, plain
+from brainroam.evaluation.run_records import RunSpec, Task, explanation_to_keep, make_tasks, plain
 from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
 from brainroam.evaluation.splits import UNITS, folds, protocol_of
-from brainroam.evaluation.stats.classes import people_counted
+from brainroam.evaluation.stats.classes import counted_people
 from brainroam.evaluation.stats.classes import site_metrics as class_metrics
 from brainroam.evaluation.stats.metrics import (
     mean_over_sites,
@@ -127,7 +127,7 @@ def evaluate(
         )
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
-    held_out = _choose_folds(cohort, protocol, sites, n_splits, n_repeats)
+    held_out = _select_folds(cohort, protocol, sites, n_splits, n_repeats)
     _warn_of_copies(cohort, held_out)
     tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
@@ -139,7 +139,7 @@ def evaluate(
             engines.open_engine(engine, jobs) as where,
             _share_edges(cohort, list(kinds), folder.path, jobs, where, progress),
             show_progress(len(todo), progress) as advance,
-            closing(engines.map(execute, todo, cohort, jobs, where, _naming(running, advance))) as outcomes,
+            closing(engines.map(execute, todo, cohort, jobs, where, _show_running(running, advance))) as outcomes,
         ):
             pace = Pace(todo, cohort, folder.runs.values()) if progress and todo else None
             if pace and (words := pace.before.text(len(todo), jobs)):
@@ -149,12 +149,12 @@ def evaluate(
                 if isinstance(outcome, engines.Failure):
                     outcome = {"status": "failed", **asdict(outcome)}
                 folder.keep(task.spec, outcome)
-                advance(_line(task.spec, outcome))
+                advance(_run_line(task.spec, outcome))
                 if pace and (words := pace.after(task.spec, outcome, jobs)):
                     advance.say(words)
-                advance.now(_now(running))
+                advance.now(_running_text(running))
         everything = complete_tables(folder.path)  # also what other commands have finished there meanwhile
-        results = results_of(everything, [task.spec for task in tasks], partial, kept=out is not None)
+        results = results_of(everything, [task.spec for task in tasks], partial, permanent=out is not None)
         return replace(results, path=None if out is None else everything.path)
 
 
@@ -168,13 +168,8 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
-    measure = _measure_two_classes
-    if cohort.target.is_number:
-        measure = _measure_number
-    elif cohort.target.is_classes:
-        measure = _measure_classes
-    measured = measure(model, training, held_out, score)
-    explanation = kept_explanation(model.model_, training, held_out.without_labels())
+    measured = _measure(model, training, held_out, score)
+    explanation = explanation_to_keep(model.model_, training, held_out.without_labels())
     scans = held_out.table.assign(**measured.columns)
     site = scans["site"].to_numpy(dtype=str)
 
@@ -195,15 +190,10 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             },
             "metrics": by_site,
             **measured.facts,
-            "next_site": {
-                "calibration": asdict(model.calibration_),
-                "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
-                "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
-                "n_sites": model.sets_.n_sites,
-            },
+            "next_site": _facts_for_next_site(model),
             "configuration": model.configuration_,
             **({"summary": task.info.summary} if task.info.estimator is not None else {}),  # no registry knows it
-            "notes": [*filter(None, [task.fold.note]), *model.notes_, *_company(model, held_out, score)],
+            "notes": [*filter(None, [task.fold.note]), *model.notes_, *_note_on_company(model, held_out, score)],
             **({"explanation": explanation} if explanation else {}),
             "seconds": round(time.perf_counter() - start, 3),
             "date": date.today().isoformat(),
@@ -212,8 +202,18 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     )
 
 
-def _company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[str]:
-    """A note where a method of somebody else scores the last half of the people, backwards, otherwise than before."""
+def _facts_for_next_site(model: TunedMethod) -> dict[str, Any]:
+    """What the training sites teach about another one: calibration, shifts of the threshold, prediction sets."""
+    return {
+        "calibration": asdict(model.calibration_),
+        "shifts": {name: astuple(shift) for name, shift in model.shifts_.items()},
+        "sets": {f"{level:g}": limits for level, limits in model.sets_.limits.items()},
+        "n_sites": model.sets_.n_sites,
+    }
+
+
+def _note_on_company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[str]:
+    """A note if the scores of a foreign method change when half of the people are scored alone, in reverse order."""
     half = np.arange(len(held_out))[: len(held_out) // 2 : -1]
     if is_ours(model.info) or not len(half):
         return []
@@ -222,11 +222,18 @@ def _company(model: TunedMethod, held_out: Cohort, score: np.ndarray) -> list[st
 
 
 class Measured(NamedTuple):
-    """What is kept of each held-out scan, the metrics of people, and facts of the run."""
+    """Columns for each held-out scan, a function for the metrics of people, and facts of the run."""
 
     columns: dict[str, np.ndarray]
     metrics: Callable[[pd.DataFrame], dict[str, float | int]]
     facts: dict[str, Any]
+
+
+def _measure(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
+    """Measure scores by the kind of target."""
+    target = training.target
+    measure = _measure_number if target.is_number else _measure_classes if target.is_classes else _measure_two_classes
+    return measure(model, training, held_out, score)
 
 
 def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
@@ -244,7 +251,7 @@ def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort,
 def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
     """Of a number: predictions in its units, and intervals."""
     target, label = training.target, held_out.table["label"].to_numpy(dtype=float)
-    columns = {"label": label, "score": score, "predicted": model.predicted(score)}
+    columns = {"label": label, "score": score, "predicted": model.predict_number(score)}
     ends = {level: [target.inverse(end) for end in model.interval(score, level)] for level in model.sets_.limits}
     for level in (0.8, 0.9):
         low, high = ends.get(level, (np.full(len(score), np.nan),) * 2)
@@ -272,23 +279,23 @@ def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, sco
     return Measured(columns, metrics, facts)
 
 
-def _naming(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
-    """Show each run when it begins, among those that are running."""
+def _show_running(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
+    """A callback that shows which runs are in progress."""
 
     def begin(task: Task) -> None:
         running[task.spec.hash] = str(task.spec)
-        advance.now(_now(running))
+        advance.now(_running_text(running))
 
     return begin
 
 
-def _now(running: Mapping[str, str]) -> str:
+def _running_text(running: Mapping[str, str]) -> str:
     return f"now {listed(running.values(), 3)}" if running else ""
 
 
 @contextmanager
 def _folder(out: str | Path | None, cohort: Cohort) -> Iterator[RunsFolder]:
-    """The folder asked for, or one that is gone afterwards."""
+    """The folder ``out``, or a temporary one."""
     if out is not None:
         yield RunsFolder.of(out, cohort)
         return
@@ -296,7 +303,7 @@ def _folder(out: str | Path | None, cohort: Cohort) -> Iterator[RunsFolder]:
         yield RunsFolder.of(scratch, cohort)
 
 
-def _choose_folds(
+def _select_folds(
     cohort: Cohort, protocol: str, sites: Sequence[str] | None, n_splits: int, n_repeats: int
 ) -> list[Fold]:
     every = {fold.name: fold for fold in folds(cohort.table, protocol, n_splits, n_repeats)}
@@ -326,7 +333,7 @@ def _warn_of_copies(cohort: Cohort, held_out: Sequence[Fold]) -> None:
         )
 
 
-def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
+def _run_line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"{spec}: failed, {outcome['error']}"
     target, sites = Target.of_description(outcome.get("target")), pd.DataFrame(metrics_by_site(spec, outcome).values())
@@ -334,7 +341,7 @@ def _line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if target.is_number:
         r = mean_over_sites(sites["r"], weights_of(n))
         return f"{spec}: {'too few people' if np.isnan(r) else f'r {r:.2f}'}, {outcome['seconds']:.1f} s"
-    cases = people_counted(sites, target) if target.is_classes else sites["n_cases"].to_numpy(dtype=float)
+    cases = counted_people(sites, target) if target.is_classes else sites["n_cases"].to_numpy(dtype=float)
     auc = mean_over_sites(sites["auc"], site_weights(cases, cases if target.is_classes else n - cases))
     return f"{spec}: {'one class only' if np.isnan(auc) else f'AUC {auc:.3f}'}, {outcome['seconds']:.1f} s"
 

@@ -1,4 +1,4 @@
-"""A folder of runs: what was asked for, what is done, and the tables of it.
+"""A folder of runs: the runs that were requested, those that are finished, and their tables.
 
 ::
 
@@ -98,12 +98,12 @@ class RunsFolder:
                 self._plans[file] = _read_plan(file)
             except RunsError as error:
                 self.damaged_plans[file.name] = error
-        self._want_plans()
+        self._collect_planned()
         self.commands = sorted({command for command, _ in self._plans.values()})
         self._seen = self._files()
         for file in sorted((self.path / "runs").glob("*.json")):
-            self._take(file)
-        self._forget_redone()
+            self._load_run(file)
+        self._forget_superseded()
 
     @classmethod
     def of(cls, path: str | Path, cohort: Cohort) -> "RunsFolder":
@@ -134,7 +134,7 @@ class RunsFolder:
         return cls(path)
 
     def plan(self, specs: Iterable[RunSpec]) -> None:
-        """Record what is asked for; two different runs cannot have one place in the tables."""
+        """Record the requested runs; two different runs cannot have one place in the tables."""
         specs = list(specs)
         earlier = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
         self._supersede(
@@ -154,13 +154,15 @@ class RunsFolder:
             write_checksummed(file, content)
             self.damaged_plans.pop(file.name, None)
         if command.startswith(f"{PROGRAM} "):  # the study file has changed: it no longer asks for what it asked for
-            self._forget_plans([other for other, (said, _) in self._plans.items() if said == command and other != file])
+            self._forget_plans(
+                [other for other, (typed, _) in self._plans.items() if typed == command and other != file]
+            )
         self._plans.pop(file, None)
         self._plans[file] = command, specs  # the last: of two versions of a run it asks for the newer
-        self._want_plans()
-        self._forget_redone()
+        self._collect_planned()
+        self._forget_superseded()
 
-    def _want_plans(self) -> None:
+    def _collect_planned(self) -> None:
         self.planned = {spec.hash: spec for _, specs in self._plans.values() for spec in specs}
 
     def _forget_plans(self, files: Sequence[Path]) -> None:
@@ -169,7 +171,7 @@ class RunsFolder:
             file.unlink(missing_ok=True)
 
     def _supersede(self, specs: Sequence[RunSpec]) -> None:
-        """Put runs aside that are asked for again because other code made them."""
+        """Move aside runs that are requested again because other code made them."""
         finished = [spec for spec in specs if spec.hash in self.runs]
         for spec in specs:
             self.planned.pop(spec.hash, None)
@@ -187,10 +189,10 @@ class RunsFolder:
                 stacklevel=4,
             )
 
-    def _forget_redone(self) -> None:
-        """Of runs that were asked for from several versions, the one that was done, or any, is wanted."""
-        wanted = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
-        self.planned = {spec.hash: spec for spec in self.planned.values() if not wanted[spec.key].is_rerun_of(spec)}
+    def _forget_superseded(self) -> None:
+        """Of runs requested with several versions of the code keep one: the finished one, if there is one."""
+        latest = {spec.key: spec for spec in [*self.planned.values(), *(spec for spec, _ in self.runs.values())]}
+        self.planned = {spec.hash: spec for spec in self.planned.values() if not latest[spec.key].is_rerun_of(spec)}
 
     def keep(self, spec: RunSpec, outcome: Mapping[str, Any]) -> None:
         """Keep the outcome of a run; the tables are written again after every tenth part more of runs.
@@ -254,7 +256,7 @@ class RunsFolder:
         """The run files by name and place on disk: a run that is done again is another file."""
         return {(file.name, file.stat().st_ino) for file in (self.path / "runs").glob("*.json")}
 
-    def _take(self, file: Path) -> None:
+    def _load_run(self, file: Path) -> None:
         try:
             spec, outcome = read_run(file)
             if (spec.manifest_hash, spec.table_hash) != (self.study["manifest_hash"], self.study["table_hash"]):
@@ -263,7 +265,7 @@ class RunsFolder:
             if spec.atlas != self.study["atlas_hash"]:
                 warnings.warn(f"{file} is of another atlas; it is not used", stacklevel=4)
                 return
-            with _expecting(file, "a whole run"):
+            with _require_content(file, "a whole run"):
                 self._add(spec, outcome)
         except RunsError as error:
             warnings.warn(f"{error}; it is not used, and done again when asked for", stacklevel=4)
@@ -295,8 +297,8 @@ def complete_tables(path: str | Path) -> RunsFolder:
 
 
 @contextmanager
-def _expecting(file: Path, what: str) -> Iterator[None]:
-    """A checksum tells that a file is as it was written, not that what was written makes sense."""
+def _require_content(file: Path, what: str) -> Iterator[None]:
+    """Turn errors of content into a `RunsError`: a checksum cannot tell that a file makes sense."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -305,7 +307,7 @@ def _expecting(file: Path, what: str) -> Iterator[None]:
 
 def _read_study(file: Path) -> dict[str, Any]:
     content = read_run_file(file)
-    with _expecting(file, "the facts of a study"):
+    with _require_content(file, "the facts of a study"):
         texts = [content[name] for name in ("manifest_hash", "table_hash", "cohort", "atlas", "atlas_hash")]
         texts += [site["site"] for site in content["sites"]]
         numbers = [site[name] for site in content["sites"] for name in ("n", "n_cases")]
@@ -317,12 +319,12 @@ def _read_study(file: Path) -> dict[str, Any]:
 
 def _read_plan(file: Path) -> tuple[str, list[RunSpec]]:
     content = read_run_file(file)
-    with _expecting(file, "a plan"):
+    with _require_content(file, "a plan"):
         return str(content["command"]), [run_spec(spec) for spec in content["runs"]]
 
 
 def mixed_versions(specs: Iterable[RunSpec]) -> str:
-    """In words, that runs to be compared were made by different code; else nothing."""
+    """A warning that runs were made by different code; empty if they were not."""
     specs = list(specs)
     versions = {spec.version for spec in specs}
     packages = {package_of(version) for version in versions}
@@ -375,7 +377,7 @@ def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:
 
 
 def describe_site(site: str, scans: pd.DataFrame) -> dict[str, Any]:
-    """Who was scanned there, and for how long; a covariate nobody has is not mentioned."""
+    """Number of people, scan lengths and known covariates of a site."""
     volumes, people = scans["n_timepoints"].dropna(), people_of(scans)
     facts = {
         "site": site,

@@ -85,13 +85,13 @@ class SiteStratifiedKFold(BaseCrossValidator):
         label, site = np.asarray(y), np.asarray(groups, dtype=str)
         if not 2 <= self.n_splits <= len(label):
             raise DataError(f"{len(label)} people cannot be split into {self.n_splits} folds; choose 2 or more, fewer")
-        codes = _codes(X)
+        codes = _group_codes(X)
         for repeat in range(self.n_repeats):
             shuffle = np.random.default_rng([self.random_state, repeat]).random(len(label))
             order = np.lexsort((shuffle, site, label))
             if codes is not None:
                 stratum = np.unique(np.stack([label.astype(str), site]), axis=1, return_inverse=True)[1]
-                yield from _dealt(order, stratum.ravel(), codes, self.n_splits)
+                yield from _deal_groups(order, stratum.ravel(), codes, self.n_splits)
                 continue
             for k in range(self.n_splits):
                 yield np.sort(order[k :: self.n_splits])
@@ -125,7 +125,7 @@ class LeaveOneSiteOut(LeaveOneGroupOut):
 
     def folds(self, X: Any, groups: Any) -> Iterator[Fold]:
         """The folds by name."""
-        units, codes = self._units(groups), _codes(X)
+        units, codes = self._units(groups), _group_codes(X)
         if len(np.unique(units)) < 2:
             raise DataError(
                 f"leaving one {self.unit} out needs at least two, and everybody is at {str(units[0])!r}; "
@@ -193,7 +193,7 @@ class SiteHalves(LeaveOneGroupOut):
 
     def folds(self, X: Any, y: Any, groups: Any) -> Iterator[Fold]:
         """The folds by name."""
-        site, codes = _group_names(groups, "site"), _codes(X)
+        site, codes = _group_names(groups, "site"), _group_codes(X)
         names = np.unique(site)
         label = np.asarray(y)
         one_class = np.array([y is not None and len(np.unique(label[site == name])) < 2 for name in names])
@@ -254,11 +254,11 @@ def folds(
     elif "institution" in table:
         yield from LeaveOneInstitutionOut().folds(table, _complete_column(table, "institution"))
     else:
-        _say_shared(table)
+        _warn_of_shared_institutions(table)
         yield from LeaveOneInstitutionOut(by_name=True).folds(table, _complete_column(table, "site"))
 
 
-def _say_shared(table: pd.DataFrame) -> None:
+def _warn_of_shared_institutions(table: pd.DataFrame) -> None:
     """Warn of institutions that the names of sites suggest; an error where they suggest none."""
     shared = shared_institutions(np.unique(_complete_column(table, "site").astype(str)))
     if not shared:
@@ -283,13 +283,13 @@ def _group_names(groups: Any, unit: str) -> np.ndarray:
     return values.astype(str)
 
 
-def _codes(X: Any) -> np.ndarray | None:
-    """Who belongs together, where X is a table that says so."""
+def _group_codes(X: Any) -> np.ndarray | None:
+    """Codes of groups (families), where X is a table that has them."""
     return group_codes(X) if isinstance(X, pd.DataFrame) else None
 
 
 def _with_training(fold: Fold) -> Fold:
-    """A fold that has people to train on."""
+    """The fold; an error if nobody is left to train on."""
     if not len(fold.train):
         raise DataError(
             f"everybody else is of a group that is also at {fold.name}: no participants remain to train on; "
@@ -298,7 +298,7 @@ def _with_training(fold: Fold) -> Fold:
     return fold
 
 
-def _dealt(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_splits: int) -> Iterator[np.ndarray]:
+def _deal_groups(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_splits: int) -> Iterator[np.ndarray]:
     """Whole groups dealt to folds: the largest first, each to the fold with fewest of its strata, then of people."""
     members: dict[int, list[int]] = {}
     for person in order.tolist():
@@ -316,7 +316,7 @@ def _dealt(order: np.ndarray, stratum: np.ndarray, codes: np.ndarray, n_splits: 
 
 
 def _complete_column(table: pd.DataFrame, name: str) -> np.ndarray:
-    """A column that must be complete."""
+    """The values of a column; an error if any is missing."""
     if name not in table:
         raise DataError(f"the table has no column {name!r}; add it, or choose another protocol ({', '.join(UNITS)})")
     missing = table[name].isna().to_numpy()

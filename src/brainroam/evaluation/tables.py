@@ -133,7 +133,7 @@ def metrics_by_site(spec: RunSpec, result: Mapping[str, Any]) -> dict[str, dict[
 
 
 def require_types(columns: Iterable[str], rows: Iterable[tuple]) -> None:
-    """A `TypeError` unless text is text and the rest numbers, or nothing where nothing could be measured."""
+    """Raise a `TypeError` if a column of text holds something else, or another column no number and not None."""
     for row in rows:
         for name, value in zip(columns, row, strict=True):
             if not isinstance(value, str if name in TEXT else int | float | None):

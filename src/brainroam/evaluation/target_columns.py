@@ -1,4 +1,4 @@
-"""Columns of a file of predictions that are about a number, or that there are of each class.
+"""Columns of a file of predictions of a number, or of several classes.
 
 Of *two classes* the file may hold the probability of each, ``probability_<class>``; that of the condition is taken. Of
 a *number* it holds the true value (``label``, ``y_true``) and the ``predicted`` one, both in its own units, and
@@ -45,8 +45,8 @@ def target_of_columns(raw: pd.DataFrame, column: Mapping[str, str]) -> Target:
     for starts in OF_CLASSES.values():
         ends = [end for start in starts for end in _ends(raw, start)]
         if len(ends) > 2 and "label" in column:
-            found = several_classes(raw[column["label"]].to_numpy(dtype=str))
-            names = [str(name) for name in found[0]] if found else []
+            coded = several_classes(raw[column["label"]].to_numpy(dtype=str))
+            names = [str(name) for name in coded[0]] if coded else []
             by_name = sorted(map(plain_name, names)) == sorted(map(plain_name, ends))  # else labels are their places
             return Target(column["label"], CLASSES, tuple(names if by_name else ends))
     if "label" in column:
@@ -134,17 +134,19 @@ def _of_classes(
         for name in target.classes:
             here = [by_name[key] for start in starts if (key := f"{start}_{plain_name(name)}") in by_name]
             table[f"{what}_{name}"] = _finite(raw[here[0]], subject, path) if here else np.nan
-    given = [what for what in OF_CLASSES if table[[f"{what}_{name}" for name in target.classes]].notna().all(axis=None)]
-    if not given:
-        wanted = [f"probability_{name}" for name in target.classes]
+    complete = [
+        what for what in OF_CLASSES if table[[f"{what}_{name}" for name in target.classes]].notna().all(axis=None)
+    ]
+    if not complete:
+        columns = [f"probability_{name}" for name in target.classes]
         raise ReaderError(
-            f"{path} needs a column for each class of {target.name}: {listed(wanted, 20)}, or score_... It has "
+            f"{path} needs a column for each class of {target.name}: {listed(columns, 20)}, or score_... It has "
             f"{listed(raw.columns, 20)}"
         )
     names = {what: [f"{what}_{name}" for name in target.classes] for what in OF_CLASSES}
-    if "score" not in given:
+    if "score" not in complete:
         table[names["score"]] = table[names["probability"]].to_numpy()
-    table["predicted"] = table[names[given[0]]].to_numpy().argmax(axis=1)
+    table["predicted"] = table[names[complete[0]]].to_numpy().argmax(axis=1)
     if "predicted" in column and not is_empty(raw[column["predicted"]]).any():
         table["predicted"] = class_codes(raw[column["predicted"]], target, subject, path)
     if "label" in column:

@@ -98,7 +98,7 @@ class Dask:
                 yield from _outcomes(client, function, tasks, reference, jobs, self.retries, begin)
 
     def job_script(self) -> str:
-        """What would be handed to the queue for one job."""
+        """The script that is submitted to the queue for one job."""
         with self._queue() as cluster:
             return cluster.job_script()
 
@@ -309,7 +309,7 @@ def _any_workers(client: Any) -> bool:
 
 
 def _wait(completed: Any, seconds: float) -> None:
-    """Until a future is done, at most so long."""
+    """Wait until a future is done, at most so long."""
     until = time.monotonic() + seconds
     while not completed.has_ready() and time.monotonic() < until:
         time.sleep(0.02)
@@ -333,11 +333,11 @@ def _work(shared: bytes, message: bytes) -> Any:
 
 def _unpack_and_run(shared: bytes, message: bytes) -> Any:
     function, task = pickle.loads(message)  # from the client that started the study, as all that Dask moves
-    return on_one_core(function, _open_shared(shared), task)
+    return on_one_core(function, _open_cohort(shared), task)
 
 
 @lru_cache(maxsize=1)
-def _open_shared(shared: bytes) -> Any:
+def _open_cohort(shared: bytes) -> Any:
     """What all tasks share, read once by each worker process."""
     content = pickle.loads(shared)  # as above
     return content.load() if isinstance(content, StoredPeople) else content

@@ -1,4 +1,4 @@
-"""Many independent tasks, one after another or side by side; `map` is all that the rest of the package knows of it.
+"""Run many independent tasks, in this process, in local processes or on Dask; the rest of the package calls `map`.
 
 A task computes on one core, whatever the engine: its bytes then do not depend on how many tasks run beside it or on how
 many cores a machine has, and cores are never asked to do more than one thing. ``jobs`` is how many cores are used.
@@ -60,7 +60,7 @@ def map(
 
 @contextmanager
 def open_engine(engine: "str | Engine", jobs: int) -> "Iterator[str | Engine]":
-    """The engine for several calls of `map`: processes of this machine are then started once for all of them."""
+    """An engine that serves several calls of `map`, so that local processes are started once."""
     if engine != "local" or jobs == 1:
         yield engine
         return

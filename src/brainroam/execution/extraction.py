@@ -1,4 +1,4 @@
-"""Volumes to series for a whole dataset: run by run, side by side, going on where it stopped."""
+"""Extract regional series from the volumes of a dataset, run by run; an interrupted extraction resumes."""
 
 import time
 from collections.abc import Sequence

@@ -55,7 +55,9 @@ def write_edges(
         if not isinstance(block.features, StoredFeatures):
             continue
         how = [(kind, block.measure) for kind in kinds if block.measure == "series" or kind.kind in OF_MATRICES]
-        todo = [(*one, k) for one in how for k in block.features.stored(edge_name(one[0]), _computing(*one)).missing()]
+        todo = [
+            (*one, k) for one in how for k in block.features.create_array(edge_name(one[0]), _computing(*one)).missing()
+        ]
         with show_progress(len(todo), progress) as advance:
             for (kind, _, k), outcome in engines.map(_write, todo, block.features, jobs, engine):
                 if isinstance(outcome, engines.Failure):
@@ -73,7 +75,7 @@ def discard_work(work: Path) -> None:
 
 def _write(stored: StoredFeatures, task: tuple[EdgeKind, str, int]) -> None:
     kind, measure, k = task
-    stored.write(stored.stored(edge_name(kind), _computing(kind, measure)), k, _computing(kind, measure))
+    stored.write(stored.create_array(edge_name(kind), _computing(kind, measure)), k, _computing(kind, measure))
 
 
 def _computing(kind: EdgeKind, measure: str) -> Callable:
@@ -120,7 +122,7 @@ def find_scaffold(
     deconfounder = SiteDeconfounder(
         settings.huber_k, settings.huber_delta, settings.deconfounding == "pooled", settings.fit_on, settings.slopes
     )
-    statistics = site_statistics(cohort, cohort.covariates(covariates), deconfounder, *kind, settings.contrast)
+    statistics = site_statistics(cohort, cohort.covariates(covariates), deconfounder, kind, settings.contrast)
     return statistics, statistics.scaffold(cohort.sites, settings.tau_percentile, settings.eta, settings.zeta)
 
 

@@ -1,4 +1,4 @@
-"""Show how far a study is: a bar on a terminal or in a notebook, with what is running now; a line per run elsewhere."""
+"""Progress of a study: a bar with the current run on a terminal or in a notebook, else a line per run."""
 
 import sys
 import time
@@ -50,7 +50,7 @@ class Advance:
 
 
 def time_columns() -> tuple[ProgressColumn, ...]:
-    """Bar, count, time gone and time left, and what is running now as far as there is room."""
+    """Bar, count, elapsed and remaining time, and the current run as far as there is room."""
     room = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     news = TextColumn("{task.fields[news]}", markup=False, table_column=room)
     return BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), news
@@ -104,26 +104,26 @@ def _notebook_bar(total: int) -> Advance:
     from IPython.display import HTML, display
 
     start = time.monotonic()
-    seen: dict[str, Any] = {"done": 0, "now": "starting", "last": "", "said": ""}
+    state: dict[str, Any] = {"done": 0, "now": "starting", "last": "", "said": ""}
     failed: list[str] = []
 
     def drawn() -> Any:
-        done = seen["done"]
-        gone = time.monotonic() - start
-        left = f", about {gone / done * (total - done):.0f} s left" if 0 < done < total else ""
-        lines = [seen["said"], f"{done}/{total} runs, {gone:.0f} s{left}", seen["last"], seen["now"], *failed]
+        done = state["done"]
+        elapsed = time.monotonic() - start
+        left = f", about {elapsed / done * (total - done):.0f} s left" if 0 < done < total else ""
+        lines = [state["said"], f"{done}/{total} runs, {elapsed:.0f} s{left}", state["last"], state["now"], *failed]
         text = "<br>".join(escape(visible(line)) for line in lines if line)
         return HTML(f'<progress value="{done}" max="{max(total, 1)}" style="width:24em"></progress><br>{text}')
 
     handle = display(drawn(), display_id=True)
 
     def show(**news: Any) -> None:
-        seen.update(news)
+        state.update(news)
         handle.update(drawn())
 
     def advance(line: str) -> None:
         if ": failed, " in line:
             failed.append(line)
-        show(done=seen["done"] + 1, last=line, now="")
+        show(done=state["done"] + 1, last=line, now="")
 
     return Advance(advance, lambda text: show(now=text), lambda text: show(said=text))

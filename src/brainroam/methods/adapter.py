@@ -150,7 +150,7 @@ class EstimatorMethod(Method):
         if self.input == "series":
             return cohort.series
         if self.input == "table":
-            values = self.encoder_.imputed(cohort.table)
+            values = self.encoder_.impute(cohort.table)
             return pd.DataFrame(values, columns=self.encoder_.names_)
         edges = self.features_.transform(cohort)
         if cohort.measure == "table":
@@ -158,14 +158,14 @@ class EstimatorMethod(Method):
         return edges if self.input == "edges" else edges_to_matrix(edges) + np.eye(cohort.n_rois)
 
     def _people(self, cohort: Cohort) -> dict[str, Any]:
-        """What else is known of people when they are scored too."""
+        """Metadata of people that may be used in scoring as well."""
         table = cohort.table.reset_index(drop=True)
         covariates = {"covariates": table[self.covariates_]} if self.covariates_ else {}
         return covariates | ({"tr": table["tr"].to_numpy(dtype=float)} if table["tr"].notna().all() else {})
 
 
 def estimator_info(method: Any) -> MethodInfo:
-    """What the registry would know of an estimator, named by its class.
+    """Registry entry of an estimator, named by its class.
 
     >>> from sklearn.linear_model import RidgeClassifier
     >>> from sklearn.pipeline import make_pipeline
@@ -189,7 +189,7 @@ def estimator_info(method: Any) -> MethodInfo:
 
 
 def resolve_own(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
-    """As `brainroam.methods.registry.resolve`, of one method of the user's: no registered name."""
+    """As `brainroam.methods.registry.resolve`, for one object of the user's instead of a registered name."""
     if isinstance(method, str):
         return _of_file(method)
     if isinstance(method, MethodInfo):
@@ -205,7 +205,7 @@ def resolve_own(method: Judged) -> tuple[MethodInfo, dict[str, Any]]:
 
 
 def in_file(text: str) -> Any:
-    """What ``my_methods.py:pipeline`` names; it runs the code of that file."""
+    """The object that ``my_methods.py:pipeline`` names; the code of that file is run."""
     path, _, name = text.rpartition(":")
     file = Path(path).expanduser().resolve()
     if not file.is_file():
@@ -229,7 +229,7 @@ def _of_file(text: str) -> tuple[MethodInfo, dict[str, Any]]:
 
 
 def arguments_of(function: Callable[..., Any]) -> list[str]:
-    """The arguments without which it cannot be called.
+    """Names of required arguments of a callable.
 
     >>> arguments_of(lambda cohort, train, seed=0: None)
     ['cohort', 'train']
@@ -260,7 +260,7 @@ def _load_module(file: Path, changed: int) -> ModuleType:
 
 
 def _is_regressor(estimator: Any) -> bool:
-    """Whether it says that it predicts numbers; a class of one's own without scores of classes can do nothing else."""
+    """Whether an estimator predicts numbers: it says so, or has no method that scores classes."""
     if isinstance(estimator, type) or not hasattr(estimator, "predict"):
         return False
     if not hasattr(estimator, "__sklearn_tags__"):
@@ -290,7 +290,7 @@ def _require_verbs(estimator: Any) -> None:
 
 
 def _scoring_verb(model: Any) -> str:
-    """What a fitted model scores people by."""
+    """The verb by which a fitted model scores people."""
     for verb in SCORING:
         if hasattr(model, verb):
             return verb
@@ -315,7 +315,7 @@ def _usual_input(estimator: Any) -> Input:
 
 
 def _usual_name(estimator: Any) -> str:
-    """Of its class; of its steps where it is a pipeline, and of what it searches or wraps."""
+    """Name of an estimator: its class, the steps of a pipeline, the estimator in a search or wrapper."""
     if hasattr(estimator, "steps"):
         parts = [part for _, part in estimator.steps if part not in (None, "passthrough")]
         return "+".join(map(_usual_name, parts))
@@ -333,7 +333,7 @@ def _package(part: Any) -> str:
 
 
 def _open_seeds(estimator: Any) -> list[str]:
-    """Its parameters, and those of its parts, that take a seed and have none."""
+    """Parameters of an estimator and its parts that take a seed and have none."""
     settings = _settings(estimator)
     return [name for name in settings if name.rpartition("__")[2] == "random_state" and settings[name] is None]
 
@@ -375,7 +375,7 @@ def _seed_generators(seed: int) -> Iterator[None]:
 
 @contextmanager
 def _routing(model: Any, verb: str, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What of ``known`` a verb of the model asks for; scikit-learn passes it on to parts of the model meanwhile.
+    """The items of ``known`` that a verb of the model requests by metadata routing, which is on within the block.
 
     A part asks by ``set_fit_request(site=True)``; a model that has no parts also by a parameter of that name.
     """
@@ -388,7 +388,7 @@ def _routing(model: Any, verb: str, known: dict[str, Any]) -> Iterator[dict[str,
 
 
 def _arrays(name: str, part: Any, seen: set[int]) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays of numbers in a fitted object and its parts."""
+    """Numeric arrays in a fitted object and its parts."""
     if id(part) in seen:
         return
     seen.add(id(part))

@@ -90,7 +90,7 @@ def require_measures(people: Any, y: Any, site: Any) -> None:
 
 
 def warn_of_poor_data(cohort: Cohort) -> None:
-    """Warnings of what can hardly be meant: one site, people without a signal, few volumes, triangles of matrices."""
+    """Warn of probable mistakes: one site, people without a signal, few volumes, triangles of matrices."""
     if len(cohort.sites) == 1:
         warn_user(
             "everybody is of one site, so nothing is learned of how people of another site differ: probabilities and "
@@ -133,7 +133,7 @@ def warn_of_triangles(cohort: Cohort) -> None:
 
 
 def _arrays_of(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
-    """What bare arrays are, one for each person, and the names of their columns where there are any."""
+    """Measure, one array per person, and column names (an atlas) where there are any."""
     people = as_pandas(people)
     if isinstance(people, str):
         raise DataError(f"X is the text {people!r}, not the arrays of people; {READ_FILES}")

@@ -31,7 +31,7 @@ _KIND = {TWO: "of two classes", CLASSES: "of several classes", ORDERED: "ordered
 
 @contextmanager
 def naming_errors(name: str) -> Iterator[None]:
-    """Errors by which a method breaks its contract, with its name; a missing attribute is one of them."""
+    """Put the name of the method before errors by which it breaks its contract, a missing attribute among them."""
     try:
         yield
     except MethodError as error:
@@ -41,7 +41,7 @@ def naming_errors(name: str) -> Iterator[None]:
 
 
 def fit_method(method: "Method", cohort: Cohort, seed: int, validation: Cohort | None = None) -> "Method":
-    """Fit it, and see that it returned itself."""
+    """Fit a method, and require that `fit` returns it."""
     fitted = method.fit(cohort, seed, validation) if validation is not None else method.fit(cohort, seed)
     if fitted is None:
         raise MethodError(f"{type(method).__name__}.fit returned None; end it with 'return self'")
@@ -138,16 +138,19 @@ class Method(ABC):
         return pd.DataFrame(index=range(len(cohort)))
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any] | None:
-        """The pathways read and the ``top`` ones of each person, see `explained`; None where there are none."""
+        """The pathways read, and the ``top`` ones of each person; None where there are none.
+
+        The entries are those of `brainroam.methods.explanation.describe_edges`.
+        """
         return None
 
     def representation(self, cohort: Cohort) -> np.ndarray | None:
-        """What the decision is made from, one row per person, for pictures of who lies near whom; None for nothing."""
+        """Features behind the decision, one row per person, for maps of similar people; None without any."""
         return None
 
     @property
     def decision(self) -> str:
-        """What it decided at held-out training sites, in words; nothing by default."""
+        """Its decision at held-out training sites, in words; empty by default."""
         return ""
 
     notes_: Sequence[str] = ()  # every fallback that `fit` took, in words
@@ -160,7 +163,7 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """What the registry knows of a method.
+    """Registry entry of a method.
 
     Attributes
     ----------
@@ -232,7 +235,7 @@ class MethodInfo:
         return OneAgainstRest(partial(self.make, **settings), target.classes)
 
     def require_measure(self, measure: str) -> None:
-        """Refuse people of whom something was measured that the method does not read."""
+        """Refuse people with a measure that the method does not read."""
         if measure not in self.reads and ANYTHING not in self.reads:
             raise UsageError(f"{self.name} reads {' or '.join(self.reads)}, but these people have {MEASURED[measure]}")
 
@@ -257,7 +260,7 @@ class MethodInfo:
             )
 
     def settings(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        """What the method is made with, of what somebody typed.
+        """Settings of the constructor, from those that were typed.
 
         Which ``blocks`` of a person it is given is not its business. ``recipe=released`` stands for the settings of the
         authors' code, and what is typed beside it comes before them.

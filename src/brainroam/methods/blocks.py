@@ -91,7 +91,9 @@ class BlockSum(Method):
         self.notes_ = [f"weights of the blocks, from inner held-out sites: {each}"]
         if max(weighing.says_something.max(), (shares / shares.sum()).max()) < CLEAR:
             method = next(iter(self.members.values())).info.name
-            self.notes_.append(UNCLEAR.format(people=cohort.n_people, told=weighing.told(self.members), method=method))
+            self.notes_.append(
+                UNCLEAR.format(people=cohort.n_people, told=weighing.describe(self.members), method=method)
+            )
         for name, member in self.members.items():
             self.notes_ += [f"{name}: {note}" for note in member.notes_]
         return self
@@ -107,12 +109,12 @@ class BlockSum(Method):
         return scores @ self.weights_
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any] | None:
-        """What the block of the largest weight reads; of another ask the method with ``blocks`` set to its name."""
+        """The explanation of the block with the largest weight; for another one set ``blocks`` to its name."""
         name = max(self.members, key=lambda name: self.weights_[list(self.members).index(name)])
         return self.members[name].model_.explanation(cohort.block(name), top)
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
-        """What any block's method lacked."""
+        """Missing covariates of any block's method."""
         tables = [member.missing_covariates(cohort) for member in self.members.values()]
         table = pd.concat(tables, axis=1)
         return table.T.groupby(level=0, sort=False).any().T if len(table.columns) else table
@@ -169,8 +171,8 @@ class Weighing:
     weights: np.ndarray
     says_something: np.ndarray
 
-    def told(self, names: Iterable[str]) -> str:
-        """How likely each block says something, in words."""
+    def describe(self, names: Iterable[str]) -> str:
+        """The probability of each block to predict at all, in words."""
         return ", ".join(f"{name} {p:.0%}" for name, p in zip(names, self.says_something, strict=True))
 
 
@@ -231,7 +233,7 @@ def expected_slopes(beta: np.ndarray, error: np.ndarray, spread: float) -> tuple
 
 
 def names_of(asked: str | Sequence[str]) -> list[str]:
-    """Blocks as a setting names them: ``rest+anatomy``, or a list.
+    """Names of blocks from a setting: ``rest+anatomy``, or a list.
 
     >>> names_of("rest+anatomy")
     ['rest', 'anatomy']

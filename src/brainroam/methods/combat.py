@@ -29,6 +29,8 @@ from brainroam.methods.edge_features import EdgeFeatures
 from brainroam.methods.linear import EdgeModel
 from brainroam.methods.registry import register
 
+TOLERANCE, MAX_STEPS = 1e-4, 200  # of the iteration for a site's shift and scale
+
 
 class CombatRidge(EdgeModel):
     """Ridge on Pearson edges harmonised by ComBat; people of a new site are read on their edges as they are.
@@ -51,7 +53,7 @@ class CombatRidge(EdgeModel):
         features = EdgeFeatures(self.kind)
         q = cohort.covariates(self.covariates)
         harmonised = combat(
-            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).standardised(q)
+            features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).standardise(q)
         )
         mean = harmonised.mean(axis=0)
         return self._keep(features, ridge_weights(harmonised - mean, learned_target(cohort), self.penalty), mean)
@@ -71,19 +73,19 @@ def combat(values: np.ndarray, site: np.ndarray, covariates: np.ndarray) -> np.n
     onehot = np.eye(len(sites))[where]
     effects = np.linalg.lstsq(np.column_stack([onehot, covariates]), values, rcond=None)[0]
     alpha = counts @ effects[: len(sites)] / len(values)
-    kept = alpha + covariates @ effects[len(sites) :]
+    expected = alpha + covariates @ effects[len(sites) :]
     residual = values - onehot @ effects[: len(sites)] - covariates @ effects[len(sites) :]
     sigma = np.sqrt((residual**2).mean(axis=0))
     sigma = np.where(sigma > 0, sigma, 1.0)
-    z = (values - kept) / sigma
+    z = (values - expected) / sigma
     for e in range(len(sites)):
         if counts[e] > 1:
-            shift, scale = _shrunk_site_effect(z[where == e])
+            shift, scale = _estimate_site_effect(z[where == e])
             z[where == e] = (z[where == e] - shift) / scale
-    return z * sigma + kept
+    return z * sigma + expected
 
 
-def _shrunk_site_effect(z: np.ndarray, tol: float = 1e-4, max_iter: int = 200) -> tuple[np.ndarray, np.ndarray]:
+def _estimate_site_effect(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of one site's shift (normal prior) and scale (inverse gamma prior on its square) per edge."""
     n = len(z)
     shift_hat, square_hat = z.mean(axis=0), z.var(axis=0, ddof=1)
@@ -91,13 +93,13 @@ def _shrunk_site_effect(z: np.ndarray, tol: float = 1e-4, max_iter: int = 200) -
     mean, variance = square_hat.mean(), square_hat.var(ddof=1)
     shape, rate = mean**2 / variance + 2, mean * (mean**2 / variance + 1)
     shift, square = shift_hat, square_hat
-    for _ in range(max_iter):
+    for _ in range(MAX_STEPS):
         new_shift = (n * prior_variance * shift_hat + square * prior_mean) / (n * prior_variance + square)
         error = ((z - new_shift) ** 2).sum(axis=0)
         new_square = (0.5 * error + rate) / (n / 2 + shape - 1)
         change = max(_relative(new_shift, shift), _relative(new_square, square))
         shift, square = new_shift, new_square
-        if change < tol:
+        if change < TOLERANCE:
             break
     return shift, np.sqrt(square)
 

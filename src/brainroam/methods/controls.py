@@ -1,4 +1,4 @@
-"""Controls that every comparison shows: what can be had without any brain signal.
+"""Controls that every comparison shows: predictions without any brain signal.
 
 ``majority``   the same score for everybody: the share of cases, or the mean of a number
 ``confounds``  logistic regression on the covariates of the study and motion
@@ -58,13 +58,13 @@ class Confounds(Method):
         table = cohort.covariates(self.covariates or confounds_of(cohort.covariate_names))
         self.encoder_ = CovariateEncoder().fit(table)
         kind = LogisticRegression() if cohort.target.is_two_classes else Ridge()
-        model = kind.fit(self.encoder_.standardised(table), cohort.targets)
+        model = kind.fit(self.encoder_.standardise(table), cohort.targets)
         self.coef_, self.intercept_ = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The log odds."""
-        return self.encoder_.standardised(cohort.table) @ self.coef_ + self.intercept_
+        return self.encoder_.standardise(cohort.table) @ self.coef_ + self.intercept_
 
     def missing_covariates(self, cohort: Cohort) -> pd.DataFrame:
         """Covariates that stood at the training mean."""
@@ -82,7 +82,7 @@ class Confounds(Method):
 
 
 def confounds_of(covariates: Sequence[str]) -> tuple[str, ...]:
-    """What the control reads: the covariates of a study, and motion whether it is one of them or not.
+    """Columns that the control reads: the covariates of a study, and always motion.
 
     >>> confounds_of(["age", "mean_fd", "iq"])
     ('age', 'mean_fd', 'iq')

@@ -15,13 +15,12 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.choice import describe_decision
-from brainroam.core.connectivity import EdgeKind
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
 from brainroam.core.scaffold import flipped_strengths
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
-from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, described, largest
+from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, describe_edges, largest
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
 
@@ -52,7 +51,7 @@ class Core(Method):
 
     def __init__(self, covariates: Sequence[str] | None = None, recipe: str = "ours", **settings: Any) -> None:
         self.covariates, self.recipe = covariates, replace(as_recipe(recipe), **settings)
-        self.edge_kinds = (EdgeKind(self.recipe.kind, self.recipe.shrinkage, self.recipe.robust),)
+        self.edge_kinds = (self.recipe.edge_kind,)
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit with this seed."""
@@ -78,7 +77,7 @@ class Core(Method):
             "mean_gate": gates.mean(axis=0),
             "mean_size_of_contribution": np.abs(moved).mean(axis=0),
         }
-        content = described("scaffold", "d_com", cohort.atlas, edges)
+        content = describe_edges("scaffold", "d_com", cohort.atlas, edges)
         strongest = content["edges"]["edge"][:TOP_AT_SITES]
         people = largest(scaffold.edges, top, "contribution", gate=gates, contribution=moved)
         sites = {"site": list(scaffold.sites), "edge": strongest, "contrast": scaffold.contrast[:, strongest]}
@@ -99,8 +98,9 @@ class Core(Method):
         chosen, scaffold = self.core_.chosen_, self.core_.scaffold_
         if not len(scaffold.contrast) or self.recipe.bootstrap != "sites" or self.core_.n_outputs_ > 1:
             return {}
-        thresholds = chosen["tau_percentile"], chosen["eta"], self.core_.recipe.zeta
-        return {"chance": flipped_strengths(scaffold.contrast, scaffold.sites, *thresholds)}
+        zeta = self.core_.recipe.zeta
+        strengths = flipped_strengths(scaffold.contrast, scaffold.sites, chosen["tau_percentile"], chosen["eta"], zeta)
+        return {"chance": strengths}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
         """The pathways' contributions (n, M_S), which the linear reading has too, unlike the network's z."""

@@ -1,4 +1,4 @@
-"""Edge features of a cohort for linear readers, with missing values at the training mean.
+"""Edge features of a cohort for linear methods, with missing values at the training mean.
 
 Columns of a table have units of their own: each is divided by its standard deviation within training sites.
 """
@@ -26,7 +26,7 @@ class TangentTraining:
 
 
 def tangent_training(cohort: Cohort) -> TangentTraining:
-    """The tangent space of these people; they come again for every strength tried."""
+    """The tangent space of these people, which is the same for every strength tried."""
 
     @threadpool_limits.wrap(limits=1)
     def learn() -> TangentTraining:
@@ -65,7 +65,7 @@ class EdgeFeatures:
         return np.where(known, values, self.fill_)
 
     def transform(self, cohort: Cohort) -> np.ndarray:
-        """Features of anybody, person by person."""
+        """Features of new people, person by person."""
         values = self.tangent_.transform(cohort.series) if self.kind == "tangent" else cohort_edges(cohort, self.kind)
         values = self._scale(values)
         return np.where(np.isfinite(values), values, self.fill_)

@@ -1,4 +1,4 @@
-"""Ridge on all edges: the simple readers that CORE has to beat, and that the ensemble adds up.
+"""Ridge on all edges: the simple methods that CORE has to beat, and that the ensemble adds up.
 
     score(x) = (x - b_bar)' w,      w = ridge on the training people's edges, see `brainroam.core.site_edges`
 
@@ -35,7 +35,7 @@ from brainroam.core.ridge import DualRidge, iterative_ridge
 from brainroam.core.site_edges import SiteEdges
 from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
-from brainroam.data.folds import Folds, sites_kept
+from brainroam.data.folds import Folds, training_sites
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
@@ -100,13 +100,13 @@ class EdgeRidge(Method):
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; folds that leave whole sites out are solved together, and with the fit on everybody."""
         edges = self._site_edges(cohort)
-        kept = sites_kept(cohort.table["site"].to_numpy().astype(str), folds)
-        if kept is None:
+        of_folds = training_sites(cohort.table["site"].to_numpy().astype(str), folds)
+        if of_folds is None:
             return super().out_of_fold(cohort, folds, seed)
-        coefs = self._weights(edges, cohort, [*kept, edges.sites])
+        coefs = self._weights(edges, cohort, [*of_folds, edges.sites])
         return [
             edges.score(held_out, edges.centre(sites), coef)[None]
-            for (_, held_out), sites, coef in zip(folds, kept, coefs, strict=False)
+            for (_, held_out), sites, coef in zip(folds, of_folds, coefs, strict=False)
         ]
 
     def score(self, cohort: Cohort) -> np.ndarray:
@@ -133,22 +133,22 @@ class EdgeRidge(Method):
     def _centre(self, cohort: Cohort) -> np.ndarray:
         return zero_where_missing(cohort_edges(cohort, *self.kind) - self.centre_)
 
-    def _weights(self, edges: SiteEdges, cohort: Cohort, kept: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Weights of the edges from the people of each choice of sites; what is new of them is solved together."""
+    def _weights(self, edges: SiteEdges, cohort: Cohort, choices: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Weights of the edges for each choice of training sites; those not in the cache are solved together."""
         target, nuisance = self._target(cohort), nuisance_variables(cohort, self.covariates)
         place = cohort.table["site"].to_numpy().astype(str)
-        people = np.column_stack([np.isin(place, sites) for sites in kept])
+        people = np.column_stack([np.isin(place, sites) for sites in choices])
         known_by = [*edges.cache_key, target, nuisance]
         if not self.soft and len(cohort) <= MOST_PEOPLE and cohort.features.has_memory(MATRICES * 8 * len(cohort) ** 2):
             return self._from_products(edges, cohort, people, target, nuisance)
         name = "iterative ridge", self.kind, self.centred, self.soft, self.penalties, self.strength
-        solve = partial(self._solve_together, edges, cohort, kept, people, target, nuisance)
+        solve = partial(self._solve_together, edges, cohort, choices, people, target, nuisance)
         return cohort.features.cache.summaries(name, [[*known_by, who] for who in people.T], solve)
 
     def _from_products(
         self, edges: SiteEdges, cohort: Cohort, people: np.ndarray, target: np.ndarray, nuisance: np.ndarray
     ) -> list[np.ndarray]:
-        """From products of people, which do not depend on the fold: all folds of a study share them."""
+        """Weights from products of people, which all folds of a study share."""
         gram, known_by = edges.gram(), [*edges.cache_key, nuisance]
         if not cohort.target.is_number:
             shared, unit = None, float(np.trace(gram)) / len(gram)
@@ -167,22 +167,22 @@ class EdgeRidge(Method):
         self,
         edges: SiteEdges,
         cohort: Cohort,
-        kept: Sequence[Sequence[str]],
+        choices: Sequence[Sequence[str]],
         people: np.ndarray,
         target: np.ndarray,
         nuisance: np.ndarray,
         new: Sequence[int],
     ) -> list[np.ndarray]:
-        """Without products of people: where each fold scales the edges its own way, or there are too many people."""
+        """Weights without products of people, where folds scale the edges differently or people are too many."""
         if self.soft:
-            scales = np.column_stack([np.abs(edges.contrast(kept[k])) ** self.soft for k in new])
+            scales = np.column_stack([np.abs(edges.contrast(choices[k])) ** self.soft for k in new])
         else:
             scales = np.ones((edges.n_edges, len(new)))
         blocks: Iterable[tuple[slice, np.ndarray]] = edges.residuals()
         # The unit of a penalty is that of the features of each problem, and of all training people without scales.
         if not cohort.target.is_number:
             units = [
-                edges.mean_square(kept[k] if self.soft else edges.sites, scale**2)
+                edges.mean_square(choices[k] if self.soft else edges.sites, scale**2)
                 for k, scale in zip(new, scales.T, strict=True)
             ]
         else:

@@ -1,4 +1,4 @@
-"""The ensemble: three readers of all edges, added up.
+"""The ensemble: three ridges of all edges, added up.
 
 Each reader is a ridge on edges without their site means (`edge_ridge`), from which what moves with head motion within
 site and class is projected out:
@@ -71,7 +71,7 @@ AT_A_TIME = 64  # people: with a large atlas each copy of everybody's edges take
 
 
 class Ensemble(Method):
-    """A weighted sum of readers of all edges.
+    """A weighted sum of ridges of all edges.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Ensemble(Method):
 
     @one_thread()  # the same bytes on any number of cores
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
-        """Scale the readers on inner held-out sites, then fit them on everybody."""
+        """Scale the members on inner held-out sites, then fit them on everybody."""
         folds = list(inner_folds(cohort, "full", seed, groups=GROUPS))
         classes = cohort.target.classes if cohort.target.is_classes else ()
         readers = self._members("table" if cohort.own_units else cohort.measure, classes)
@@ -122,16 +122,16 @@ class Ensemble(Method):
 
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
-        """The weighted sum of all readers."""
+        """The weighted sum of all members."""
         return self._add(np.stack([reader.score(cohort) for reader in self.members_.values()], axis=1))
 
     def _add(self, scores: np.ndarray) -> np.ndarray:
-        """The sum (n,) of scores (n, R) of the readers, or (n, K) of scores (n, R, K) of several classes."""
+        """The sum (n,) of scores (n, R) of the members, or (n, K) of scores (n, R, K) of several classes."""
         return scores @ self.weights_ if scores.ndim == 2 else np.einsum("nrk,rk->nk", scores, self.weights_)
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
-        """What each edge adds to each person's score (n, M), all readers together; see `_shown` for several classes."""
-        shown = self._shown()
+        """What each edge adds to each person's score (n, M), by all members; for classes see `_weighted_members`."""
+        shown = self._weighted_members()
         moved = np.empty((len(cohort), len(shown["pearson"][1].coef_)))
         for people in np.array_split(np.arange(len(cohort)), -(-len(cohort) // AT_A_TIME)):
             some = cohort.subset(people)
@@ -140,13 +140,15 @@ class Ensemble(Method):
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The weight of each edge in each kind of edge values, and what it adds to whom."""
-        weights = {f"weight_{name}": weight * reader.coef_ for name, (weight, reader) in self._shown().items()}
+        weights = {
+            f"weight_{name}": weight * reader.coef_ for name, (weight, reader) in self._weighted_members().items()
+        }
         return linear_explanation(
             cohort.atlas, weights, self.contributions(cohort), np.sum(list(weights.values()), axis=0), top
         )
 
-    def _shown(self) -> dict[str, tuple[float, EdgeRidge]]:
-        """Each reader with its weight; of several classes those that tell the last from the rest."""
+    def _weighted_members(self) -> dict[str, tuple[float, EdgeRidge]]:
+        """Each member with its weight; of several classes those that tell the last class from the rest."""
         if self.weights_.ndim == 1:
             return dict(zip(self.members_, zip(self.weights_, self.members_.values(), strict=True), strict=True))
         last = max(next(iter(self.members_.values())).members_)
@@ -158,7 +160,7 @@ class Ensemble(Method):
         return None if self.weights_.ndim == 2 else self.contributions(cohort)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Weights and readers."""
+        """Weights and members."""
         readers = {f"{name}.{key}": v for name, reader in self.members_.items() for key, v in reader.state().items()}
         return {"weights": self.weights_, **readers}
 
@@ -172,7 +174,7 @@ class Ensemble(Method):
         return self
 
     def _choose_for_number(self, name: str, cohort: Cohort, folds: Folds) -> EdgeRidge:
-        """The reader of a number, without a soft scaffold, with the penalty that orders held-out people best."""
+        """The member for a number, without a soft scaffold, with the penalty that orders held-out people best."""
         y, site = cohort.targets, cohort.table["site"].to_numpy()
         plain = {**MEMBERS[name], "soft": 0.0, "covariates": self.covariates}
         candidates = (*NUMBER_PENALTIES, *WEAK) if cohort.own_units else NUMBER_PENALTIES
@@ -182,7 +184,7 @@ class Ensemble(Method):
         return readers[int(np.argmax(mean_order(y[known], site[known], inner[:, known])))]
 
     def _choose_for_table(self, name: str, cohort: Cohort, folds: Folds, classes: Sequence[str]) -> Any:
-        """The reader of a table: with the first penalties unless others order held-out people clearly better."""
+        """The member for a table: with the first penalties unless others order held-out people clearly better."""
         readers = [self._make(name, classes, penalties=penalties) for penalties in TABLE_PENALTIES]
         target = indicators(cohort) if classes else cohort.targets.astype(float)
         inner = [_score_out_of_site(reader, cohort, folds).reshape(len(cohort), -1) for reader in readers]
@@ -195,7 +197,7 @@ class Ensemble(Method):
         return readers[int(np.argmax([0.0, *clear]))]
 
     def _members(self, measure: str, classes: Sequence[str] = ()) -> dict[str, Any]:
-        """A reader of each kind of edges, for several classes one for each of them."""
+        """A ridge for each kind of edges, for several classes one for each of them."""
         return {name: self._make(name, classes) for name in READERS[measure]}
 
     def _make(self, name: str, classes: Sequence[str], **settings: Any) -> Any:
@@ -210,7 +212,7 @@ def _within_sites(values: np.ndarray, site: np.ndarray) -> np.ndarray:
 
 
 def _stack(z: np.ndarray, t: np.ndarray, site: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """w (R,) of scores z (n, R) and a number t; the shares of a diagnosis where no reader goes with the number.
+    """w (R,) of scores z (n, R) and a number t; the shares of a diagnosis where no member correlates with it.
 
     >>> rng = np.random.default_rng(0)
     >>> t, site = rng.normal(size=400), np.repeat(["A", "B"], 200)

@@ -1,4 +1,4 @@
-"""What a fitted method says of pathways and people, in one form for all methods.
+"""Explanations: pathways that a fitted method reads, and those of single people, in one form for all methods.
 
 An explanation is a dictionary of arrays; run files keep it, and `Explanation` tables it, of one
 fitted model or of the runs of a whole leave-one-site-out study::
@@ -39,8 +39,8 @@ KINDS = {
 }
 
 
-def described(kind: str, measure: str, atlas: Atlas, edges: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The parts every explanation has; edges are put in the order of their measure."""
+def describe_edges(kind: str, measure: str, atlas: Atlas, edges: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The entries that every explanation has, with edges sorted by their measure."""
     order = np.argsort(-np.abs(edges[measure]), kind="stable")
     return {
         "kind": kind,
@@ -68,7 +68,7 @@ def largest(edges: np.ndarray, top: int, by: str, **values: np.ndarray) -> dict[
 def linear_explanation(
     atlas: Atlas, weights: Mapping[str, np.ndarray], contributions: np.ndarray, direction: np.ndarray, top: int
 ) -> dict[str, Any]:
-    """Of a score that is a sum over edges.
+    """Explanation of a score that is a sum over edges.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ def linear_explanation(
     """
     every = np.arange(contributions.shape[1])
     effect = np.sign(direction) * np.abs(contributions).mean(axis=0)
-    content = described("linear", "effect", atlas, {"edge": every, "effect": effect, **weights})
+    content = describe_edges("linear", "effect", atlas, {"edge": every, "effect": effect, **weights})
     return content | {"people": largest(every, top, "contribution", contribution=contributions)}
 
 
 def mask_explanation(atlas: Atlas, shown: Mapping[str, np.ndarray], top: int) -> dict[str, Any] | None:
-    """Of what a deep method's paper shows: a matrix over regions (n, P, P), a value per region (n, P), or both."""
+    """Explanation by masks of a deep method: a matrix over regions (n, P, P), a value per region (n, P), or both."""
     n_rois = len(atlas)
     matrices = {name: value for name, value in shown.items() if value.ndim == 3 and value.shape[1:] == (n_rois,) * 2}
     vectors = {name: value for name, value in shown.items() if value.ndim == 2 and value.shape[1] == n_rois}
@@ -100,7 +100,7 @@ def mask_explanation(atlas: Atlas, shown: Mapping[str, np.ndarray], top: int) ->
         rows, columns = np.triu_indices(n_rois, 1)
         mask = (value[:, rows, columns] + value[:, columns, rows]) / 2
         every = np.arange(mask.shape[1])
-        content |= described("masks", name, atlas, {"edge": every, name: mask.mean(axis=0)})
+        content |= describe_edges("masks", name, atlas, {"edge": every, name: mask.mean(axis=0)})
         content["people"] = largest(every, top, "mask", mask=mask)
     if vectors:
         content["nodes"] = {name: value.mean(axis=0) for name, value in vectors.items()}
@@ -178,7 +178,7 @@ class Explanation:
 
     @classmethod
     def of_model(cls, method: Method, cohort: Cohort, top: int = 10) -> Self:
-        """What a fitted method reads in the people of a cohort, and the ``top`` pathways of each."""
+        """Explain a fitted method on the people of a cohort, with the ``top`` pathways of each."""
         content = method.explanation(cohort, top)
         if content is None:
             raise UsageError(
@@ -197,7 +197,7 @@ class Explanation:
 
     @property
     def ranked_by(self) -> str:
-        """What the order of pathways, or of the columns of a table, means."""
+        """Meaning of the order of pathways, or of the columns of a table, in words."""
         one, larger = ("column", "larger value") if self.atlas.columns else ("edge", "stronger edge")
         return KINDS[self.kind].format(one=one, larger=larger)
 
@@ -221,7 +221,7 @@ class Explanation:
 
     @cached_property
     def places(self) -> pd.DataFrame:
-        """Of a table: the columns that are of a region with a known centre, as they are ranked, with side and measure.
+        """Ranked columns of a table that belong to a region with a known centre, with side and measure.
 
         ``x``, ``y``, ``z`` are MNI millimetres, see `brainroam.data.atlas.freesurfer`; empty where no name tells one.
         """

@@ -1,4 +1,4 @@
-"""What a model keeps of the people it was trained on: who is like them, and nothing of a single one.
+"""Familiarity: whether new people are like those a model was trained on, without data of any single one.
 
 A model answers for anybody. What it was trained on says for whom the answer has been tested: the range of age, nearly
 everybody's motion, scan length and share of missing regions, and how far a training person's edges lie from the mean of
@@ -48,7 +48,7 @@ MAX_P = 1e-4  # how rarely strangers may be taken for training people
 
 
 def round_outward(value: float, side: str) -> float:
-    """Two digits of a limit: a quantile of few people is nearly the value of one of them, which no model may tell.
+    """Round a limit outward to two digits: a quantile of few people is nearly the value of one of them, a secret.
 
     >>> round_outward(0.3141, "high"), round_outward(178.6, "low"), round_outward(-0.0123, "low")
     (0.32, 170.0, -0.013)
@@ -62,7 +62,7 @@ def round_outward(value: float, side: str) -> float:
 
 @dataclass(frozen=True)
 class Familiarity:
-    """Limits of what the training people were like.
+    """Limits within which nearly all training people lie.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Familiarity:
         scale = edges.scale if cohort.own_units else None
         if len(edges.sites) > 1:
             far, like, sided = [], [], []
-            mirrored = _mirrored(cohort)
+            mirrored = _mirrored_edges(cohort)
             for name in edges.sites:
                 centre = edges.centre([other for other in edges.sites if other != name])
                 for people in cohort.select([name]).batches():
@@ -132,8 +132,8 @@ class Familiarity:
         return ["; ".join(self._reasons(row)) for row in self.measure(cohort).to_dict("records")]
 
     def measure(self, cohort: Cohort) -> pd.DataFrame:
-        """What is held against the limits, one row per person; NaN where unknown."""
-        edges, mirrored = cohort_edges(cohort), _mirrored(cohort)
+        """The measures that limits are for, one row per person; NaN where unknown."""
+        edges, mirrored = cohort_edges(cohort), _mirrored_edges(cohort)
         return _measure(cohort).assign(
             distance=distances(edges, self.centre, self.scale),
             resemblance=resemblances(edges, self.centre),
@@ -172,7 +172,7 @@ class Familiarity:
         return flags
 
 
-def _mirrored(cohort: Cohort) -> tuple[np.ndarray, np.ndarray] | None:
+def _mirrored_edges(cohort: Cohort) -> tuple[np.ndarray, np.ndarray] | None:
     pairs = None if cohort.measure == "table" else cohort.atlas.homologues
     return None if pairs is None else mirrored_edges(pairs)
 
@@ -222,7 +222,7 @@ def sketch(cohort: Cohort) -> str:
 
 
 def known_share(training: Mapping[str, Any], cohort: Cohort) -> float:
-    """About which share of these people a model was trained on; 0 where chance could explain what is found.
+    """Estimated share of these people who were in the training; 0 where chance could explain it.
 
     ``training`` is what the model's file says of its training people. The very same cohort is known by its hash; of
     others, fewer than about ten training people cannot be recognised.
@@ -275,17 +275,17 @@ def without_rare_edges(cohort: Cohort) -> tuple[Cohort, list[str]]:
         for here, u, v in rare:
             region = min((u, v), key=lambda region: kept[:, region].sum())
             kept[np.isin(site, here) & kept[:, u] & kept[:, v], region] = False
-    taken = present & ~kept
-    if not taken.any():
+    removed = present & ~kept
+    if not removed.any():
         return cohort, []
     what = "columns" if cohort.measure == "table" else "edges"
     note = (
         f"{len(edges)} {what} that fewer than {FEWEST} training people have, or one of few sites, are not learned from"
     )
     if cohort.on_disk:
-        left = taken.any(axis=1)
+        left = removed.any(axis=1)
         return cohort.exclude(left, ["has edges that hardly anybody else has"] * int(left.sum())), [note]
-    people = zip(cohort.series, taken, strict=True)
+    people = zip(cohort.series, removed, strict=True)
     series = [_without_features(x, gone, cohort.measure) if gone.any() else x for x, gone in people]
     return cohort.with_series(series), [note]
 

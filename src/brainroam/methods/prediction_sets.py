@@ -36,7 +36,7 @@ WORDS = np.array(["neither", "control", "case", "either"])  # by 2 * case + cont
 
 @dataclass(frozen=True)
 class _Promise:
-    """What so many sites can promise of a new one.
+    """Limits learned at so many sites, with the levels that can be promised for a new one.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class PredictionSets(_Promise):
 
 @dataclass(frozen=True)
 class PredictionIntervals(_Promise):
-    """How far the truth lies from a predicted number: by level, what is added to it to give its interval."""
+    """Errors of a predicted number: by level, the two numbers to add to it for its interval."""
 
     def __call__(self, prediction: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end for each prediction, on the scale it was learned on."""

@@ -1,4 +1,4 @@
-"""The table that ``brainroam predict`` writes: one row per person, with how it was made and how far to trust it."""
+"""The table that ``brainroam predict`` writes: one row per person, with protocol, sets and flags."""
 
 import warnings
 from collections.abc import Collection
@@ -148,14 +148,14 @@ def class_predictions(
 
 
 def _shift(method: TunedMethod, name: str) -> Any:
-    """How far people of a new site move the scores of several classes; refused where a model does not know it."""
+    """Shift of the scores of several classes at a new site; an error where the model has learned none."""
     if name not in method.shifts_:
         raise UsageError("this model was pooled before its third round, or by an older version: it cannot adapt")
     return method.shifts_[name]
 
 
 def _known_controls(cohort: Cohort, controls: Collection[str], adapt: str) -> np.ndarray:
-    """Which people are the known controls of their site; refuses what does not go together."""
+    """Which people are known controls of their site; refuses settings that contradict each other."""
     if adapt not in (STRICT, UNLABELLED):
         raise UsageError(f"adapt is {STRICT} or {UNLABELLED}, not {adapt!r}; controls are named one by one")
     if adapt == UNLABELLED and len(controls):
@@ -191,7 +191,7 @@ def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT)
         )
     if np.isfinite(truth[~used]).any():
         table["label"] = truth
-    table["protocol"], predicted = STRICT, method.predicted(score)
+    table["protocol"], predicted = STRICT, method.predict_number(score)
     for name in np.unique(table["site"][used]):
         here = (table["site"] == name).to_numpy()
         predicted[here] = method.mend(score[here], score[here & used], truth[here & used])
@@ -245,7 +245,7 @@ def _known_numbers(cohort: Cohort, target: Target) -> np.ndarray:
 
 
 def odd_sites(table: pd.DataFrame, score: np.ndarray, method: TunedMethod) -> dict[str, str]:
-    """Sites where nearly all or nearly none are predicted cases, or whose scores lie far from others: what is seen."""
+    """Sites where nearly all or none are predicted cases, or whose scores lie far from others, with the reason."""
     site, found = table["site"].to_numpy(), {}
     for name in np.unique(site):
         here = site == name

@@ -1,4 +1,4 @@
-"""The names of methods: how they are written, which there are, and what each stands for.
+"""The registry: names of methods, how they are written, and the method of each.
 
 ``core[budget=20]`` is the method ``core`` with its parameter ``budget`` fixed at 20. Nothing heavy is imported before a
 method is asked for, so that ``--help`` answers at once.
@@ -125,7 +125,7 @@ def as_typed(value: Any) -> str:
 
 
 def resolve(methods: Judged | Sequence[Judged] | Mapping[str, Judged]) -> "list[tuple[MethodInfo, dict[str, Any]]]":
-    """Everything that `evaluate` takes for methods, as what the registry knows of each and its fixed parameters.
+    """Registry entry and fixed parameters of everything that `evaluate` takes for methods.
 
     Registered names, ``file.py:name``, `MethodInfo`, `Method` classes, `EstimatorMethod` and bare estimators; one of
     them, several, or several under names of one's own.

@@ -41,7 +41,7 @@ def save_method(path: str | Path, method: TunedMethod, cohort: Cohort, seed: int
 
 
 def describe_method(method: TunedMethod, cohort: Cohort, seed: int, classes: Sequence) -> dict[str, Any]:
-    """What a model folder says of a method that was fitted on this cohort.
+    """The header of the model folder of a method that was fitted on this cohort.
 
     ``classes`` are the user's names of controls and cases.
     """
@@ -75,7 +75,7 @@ def describe_method(method: TunedMethod, cohort: Cohort, seed: int, classes: Seq
 
 
 def write_method(path: str | Path, method: TunedMethod, header: dict[str, Any]) -> Path:
-    """Write a model folder: what was described, and what the method learned."""
+    """Write a model folder: the header and the arrays of the method."""
     if method.info.estimator is not None:
         raise UsageError(
             f"{method.info.name} is not of brainroam, so arrays do not make it again; keep it with skops or joblib"
@@ -86,7 +86,7 @@ def write_method(path: str | Path, method: TunedMethod, header: dict[str, Any]) 
 
 
 def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
-    """New people as the model's were: longer scans are cut alike; what else differs is warned of.
+    """New people prepared as the training people were: longer scans are cut, other differences are warned of.
 
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
@@ -112,7 +112,7 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
 
 
 def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMethod, dict[str, Any]]:
-    """Read a model folder: the method, and what the folder says about it; an error where it is not for this cohort."""
+    """Read a model folder: the method and its header; an error where it is not for this cohort."""
     header, arrays = load_model(path)
     if header.get("kind") != KIND:
         raise ModelFileError(f"{path} holds a {header.get('kind')!r}, not a model of brainroam")
@@ -141,7 +141,7 @@ def _columns(method: TunedMethod) -> list[str]:
 
 
 def _require_use(method: TunedMethod, first: Cohort) -> None:
-    """Arrays that do not fit each other are told here, not in the middle of work."""
+    """Score one person, so that arrays of shapes that do not match are an error here and not later."""
     method.score(first)
     if method.familiarity_ is not None:
         method.familiarity_.flags(first)

@@ -19,9 +19,9 @@ from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
-from brainroam.core.targets import signed
+from brainroam.core.targets import ridge_target
 from brainroam.data.cohort import Cohort
-from brainroam.data.folds import Folds, sites_kept
+from brainroam.data.folds import Folds, training_sites
 from brainroam.errors import EmptyScaffoldError
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
@@ -74,11 +74,11 @@ class ScaffoldRidge(Method):
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; folds that leave whole sites out share regressions and contrasts of the sites."""
         statistics = self._statistics(cohort)
-        kept = sites_kept(statistics.site, folds)
-        if kept is None:
+        of_folds = training_sites(statistics.site, folds)
+        if of_folds is None:
             return super().out_of_fold(cohort, folds, seed)
         scores = []
-        for sites, (_, held_out) in zip(kept, folds, strict=True):
+        for sites, (_, held_out) in zip(of_folds, folds, strict=True):
             try:
                 reading = self._reading(statistics, sites)
             except EmptyScaffoldError:  # nothing is reproducible without these sites: nothing is read
@@ -128,17 +128,17 @@ class ScaffoldRidge(Method):
 
     def _statistics(self, cohort: Cohort) -> SiteStatistics:
         deconfounder = SiteDeconfounder(slopes=self.slopes)
-        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, *self.kind, "mean")
+        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, self.kind, "mean")
 
     def _reading(self, statistics: SiteStatistics, sites: Sequence[str]) -> "_Reading":
-        """What the people of these sites give."""
+        """The linear reading from the people of these sites."""
         edges = statistics.scaffold(sites, *self.thresholds).edges
         here = np.flatnonzero(np.isin(statistics.site, sites))
-        deconfounder = statistics.frozen(sites)
+        deconfounder = statistics.deconfounder_at(sites)
         residuals = statistics.residuals_of(here, edges, deconfounder)
         spread = np.nanstd(residuals, axis=0)
         spread[~(spread > 0)] = 1
-        weights = ridge_weights(np.nan_to_num(residuals / spread), signed(statistics.y[here]), *self.penalties)
+        weights = ridge_weights(np.nan_to_num(residuals / spread), ridge_target(statistics.y[here]), *self.penalties)
         return _Reading(deconfounder, edges, weights / spread)
 
 
@@ -151,7 +151,7 @@ class _Reading:
     coef: np.ndarray
 
     def residuals(self, values: np.ndarray, covariates: pd.DataFrame) -> np.ndarray:
-        """r_res (n, edges) of anybody; 0 where missing."""
+        """r_res (n, edges) of new people; 0 where missing."""
         return np.nan_to_num(self.deconfounder.frozen_residuals(values, covariates, columns=self.edges))
 
     def score(self, values: np.ndarray, covariates: pd.DataFrame) -> np.ndarray:

@@ -324,7 +324,7 @@ class CoreClassifier(SiteClassifier):
 
     @property
     def chosen_(self) -> dict[str, Any]:
-        """What held-out training sites decided."""
+        """Decisions made at held-out training sites, see `CoreModel`."""
         return self._core.chosen_
 
 

@@ -1,4 +1,4 @@
-"""What every estimator for arrays shares, whatever is predicted.
+"""The base of the estimators for arrays, whatever is predicted.
 
 `SiteEstimator` turns arrays into a cohort and holds one fitted `TunedMethod`; it fits, reads, explains and saves.
 `SiteClassifier` (`site_classifier.py`) adds what classes need, `SiteRegressor` (`site_regressor.py`) what a number
@@ -163,7 +163,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
 
     @abstractmethod
     def _as_target(self, y: Sequence, positive: Any) -> tuple[np.ndarray, np.ndarray, Target]:
-        """What the user gave as one number each, the names of the classes, and what is predicted."""
+        """The user's y as one number per person, the names of the classes, and the target."""
 
     def _cohort(
         self,
@@ -220,7 +220,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
 
     @says_how_to_call
     def decision_function(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
-        """The score of each person, each on their own; what it means is said by ``predict``."""
+        """The score of each person, each on their own; ``predict`` turns it into a class or a number."""
         people = self._people(X, covariates, tr)
         return self.model_.score(people)
 

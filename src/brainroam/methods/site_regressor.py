@@ -85,7 +85,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         """The number of each person, in the units of y, for people of any site, or of the one it is adapted to."""
         score = self.decision_function(X, covariates, tr)
         known = self.model_.known_
-        return self.model_.predicted(score) if known is None else self.model_.mend(score, *known)
+        return self.model_.predict_number(score) if known is None else self.model_.mend(score, *known)
 
     def adapt(self, X: People, y: Sequence, covariates: Covariates = None, tr: Times = None) -> Self:
         """A copy whose `predict` is for the site of these people, whose number is known: ``reg.adapt(X, y).predict``.
@@ -101,7 +101,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         return adapted
 
     def save(self, path: str | Path, atlas: Atlas | None = None) -> Path:
-        """As of every estimator here."""
+        """Write a model folder, see `SiteEstimator.save`."""
         check_is_fitted(self, "model_")
         self._require_strict("saved")
         return super().save(path, atlas)

@@ -1,4 +1,4 @@
-"""What held-out sites tell of the next one: how well its people are predicted, and how far its level lies off.
+"""Measures of held-out sites, from which the next one is forecast, and shifts of a new site's level.
 
 **Measures of a site**, each with its sampling variance. Both classes count alike, so that none moves with the share of
 cases:
@@ -90,7 +90,7 @@ def site_measures(y: np.ndarray, score: np.ndarray, called: np.ndarray, half: np
 
 
 def _variance(values: np.ndarray, shares: bool) -> float:
-    """Of one person's value; of one person alone, the largest that a value between 0 and 1 can have."""
+    """Variance of one person's value; with one person the largest that a value between 0 and 1 can have."""
     if shares:
         p = (values.sum() + 1) / (len(values) + 2)
         return float(p * (1 - p))
@@ -131,7 +131,7 @@ def protocol_name(n_used: int, who: str = "controls") -> str:
 
 @dataclass(frozen=True)
 class SiteShift:
-    """What training sites say of their levels.
+    """The distribution of the levels of training sites.
 
     Attributes
     ----------
@@ -155,12 +155,12 @@ class SiteShift:
 
     @classmethod
     def of_row(cls, row: Sequence[float]) -> "SiteShift":
-        """From its fields in order, as they stand in a file."""
+        """From its fields in order, as in a file."""
         centre, ratio, within, error, n_sites = map(float, row)
         return cls(centre, ratio, within, error, int(n_sites))
 
     def __call__(self, score: np.ndarray) -> float:
-        """The shift of a site that these people are of; 0 for nobody.
+        """The shift of the site of these people; 0 without people.
 
         >>> SiteShift(centre=0.0, ratio=0.1)(np.full(10, 2.0))
         1.0
@@ -211,7 +211,7 @@ def learn_shift(score: np.ndarray, site: np.ndarray, who: np.ndarray) -> SiteShi
 
 
 def shift_of_moments(counts: np.ndarray, means: np.ndarray, squares: np.ndarray) -> SiteShift:
-    """What `learn_shift` gives, from each site's number of people, mean score and sum of squares about that mean."""
+    """`learn_shift` from each site's number of people, mean score and sum of squares about that mean."""
     centre = float(means.mean()) if len(means) else 0.0
     freedom = counts.sum() - len(counts)
     if len(counts) < MIN_SITES or freedom < 1:
@@ -268,7 +268,7 @@ class SiteLine(NamedTuple):
 
 
 def scale_of_lines(lines: Sequence[SiteLine]) -> SiteShift:
-    """What `learn_scale` gives, from the line of each site."""
+    """`learn_scale` from the line of each site."""
     if len(lines) < MIN_SITES:
         return SiteShift(1.0, 0.0)
     slope, size, squares, freedom = np.array(lines).T
@@ -291,7 +291,7 @@ def _line(p: np.ndarray, t: np.ndarray) -> SiteLine:
 def mend(
     prediction: np.ndarray, known: np.ndarray, truth: np.ndarray, level: SiteShift, scale: SiteShift
 ) -> np.ndarray:
-    """Predictions of people of a site, mended by those of others there (``known``) and what is true of these.
+    """Predictions at a site, corrected by predictions of others there (``known``) and their true numbers.
 
     >>> sure = SiteShift(0.0, 1e9), SiteShift(1.0, 1e9)
     >>> mend(np.array([0.0, 3.0]), np.arange(5.0), 10 + 2 * np.arange(5.0), *sure).round(3).tolist()

@@ -39,7 +39,7 @@ from brainroam.core.calibration import (
 from brainroam.core.targets import (
     aucs,
     correlations,
-    counted_as,
+    equivalent_sizes,
     macro_auc,
     macro_variances,
     mean_order,
@@ -220,7 +220,7 @@ class TunedMethod(Method):
         level = learn_shift(errors, site, np.ones(len(t), dtype=bool))
         self.shifts_ = {LABELLED: level, SCALE: learn_scale(prediction, t, site)}
         score, t, site = self._people(cohort)
-        errors, off = t - self.calibration_(score), self.predicted(score) - self.target_.inverse(t)
+        errors, off = t - self.calibration_(score), self.predict_number(score) - self.target_.inverse(t)
         rows = [
             (
                 *(str(site[here[0]]), len(here), float(correlations(t[here], score[here]))),
@@ -246,18 +246,18 @@ class TunedMethod(Method):
         self.inner_sites_ = pd.DataFrame(rows, columns=list(INNER_SITES_OF_CLASSES)).dropna(ignore_index=True)
 
     def _measure_classes(self, code: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
-        """What is kept of an inner site of several classes, after its name and number of people."""
+        """Measures of an inner site of several classes: the columns after its name and number of people."""
         count = np.bincount(code, minlength=score.shape[1])
         there, called = np.flatnonzero(count), self.calibration_.decide(score)
         recall = np.array([np.mean(called[code == k] == k) for k in there])
         # One person more of a class, called right by half: no class is ever called right for certain.
         shrunken = (recall * count[there] + 0.5) / (count[there] + 1)
         variance = float((shrunken * (1 - shrunken) / count[there]).sum()) / len(there) ** 2
-        m, auc = float(counted_as(count[None])[0]), float(macro_auc(code, score))
+        m, auc = float(equivalent_sizes(count[None])[0]), float(macro_auc(code, score))
         return auc, m, *macro_variances(code, score), float(recall.mean()), variance
 
     def learn_familiarity(self, cohort: Cohort) -> None:
-        """What the people it was fitted on were like, for a model that is kept."""
+        """Learn the limits within which training people lie, for a model that is saved."""
         self.familiarity_ = Familiarity.of(without_rare_edges(cohort)[0])
 
     @one_thread()
@@ -274,12 +274,12 @@ class TunedMethod(Method):
         """
         return self.calibration_(self.score(cohort), prevalence)
 
-    def predicted(self, score: np.ndarray) -> np.ndarray:
+    def predict_number(self, score: np.ndarray) -> np.ndarray:
         """The number for each score, in the target's own units."""
         return self.target_.inverse(self.calibration_(score))
 
     def mend(self, score: np.ndarray, known: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """As `predicted`, with the level and scale of a site mended by others there: their scores and true numbers."""
+        """As `predict_number`, with level and scale of the site mended by others there, whose numbers are known."""
         line, target = self.calibration_, self.target_
         prediction = mend(line(score), line(known), target.forward(truth), *self.shifts_.values())
         return target.inverse(prediction)
@@ -308,30 +308,39 @@ class TunedMethod(Method):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore a fitted model; needs ``configuration_``."""
         self.target_ = Target.of_description(json.loads(state["target"].tobytes()) if "target" in state else None)
-        kind: Any = PredictionSets
+        self._load_calibration(state)
+        self._load_model(part(state, "model"))
+        return self
+
+    def _load_calibration(self, state: dict[str, np.ndarray]) -> None:
+        """Calibration, sets and shifts, by the kind of the target."""
         names: tuple[str, ...]
+        kind: type[PredictionSets | PredictionIntervals | ClassSets]
         if self.target_.is_classes:
             self.calibration_, kind = ClassCalibration(*state["calibration"]), ClassSets
             names = class_shift_names(self.target_) if len(state["shifts"]) else ()
         elif self.target_.is_number:
-            self.calibration_ = NumberCalibration(*map(float, state["calibration"]))
-            names, kind = (LABELLED, SCALE), PredictionIntervals
+            self.calibration_, kind = NumberCalibration(*map(float, state["calibration"])), PredictionIntervals
+            names = LABELLED, SCALE
         else:
-            self.calibration_, names = Calibration(*map(float, state["calibration"])), ("controls", UNLABELLED)
+            self.calibration_, kind = Calibration(*map(float, state["calibration"])), PredictionSets
+            names = "controls", UNLABELLED
         self.shifts_ = {name: _shift_of(row) for name, row in zip(names, state["shifts"], strict=True)}
-        sets = state["sets"]
-        limits = {level: tuple(map(float, row)) for level, row in zip(LEVELS, sets[1:], strict=True)}
+        n_sites, rows = state["sets"][0, 0], state["sets"][1:]
+        limits = {level: tuple(map(float, row)) for level, row in zip(LEVELS, rows, strict=True)}
         promised = {level: row for level, row in limits.items() if np.isfinite(row).all()}
-        self.sets_ = kind(int(np.nan_to_num(sets[0, 0])), promised)
-        if "blocks" in self.configuration_:
-            self.model_ = self._sum_of(name for name, _ in self.configuration_["blocks"])
-            for name, configuration in self.configuration_["blocks"]:
-                self.model_.members[name].configuration_ = configuration
-                self.model_.members[name].target_ = self.target_
-            self.model_.load_state(part(state, "model"))
-        else:
-            self.model_ = self.info.make_for(self.target_, **self.configuration_).load_state(part(state, "model"))
-        return self
+        self.sets_ = kind(int(np.nan_to_num(n_sites)), promised)
+
+    def _load_model(self, state: dict[str, np.ndarray]) -> None:
+        """The fitted method, or one for each block."""
+        if "blocks" not in self.configuration_:
+            self.model_ = self.info.make_for(self.target_, **self.configuration_).load_state(state)
+            return
+        self.model_ = self._sum_of(name for name, _ in self.configuration_["blocks"])
+        for name, configuration in self.configuration_["blocks"]:
+            self.model_.members[name].configuration_ = configuration
+            self.model_.members[name].target_ = self.target_
+        self.model_.load_state(state)
 
     def _select_and_refit(self, cohort: Cohort, seed: int) -> None:
         """Choose a configuration on inner sites, unless the method does that itself, and learn from everybody."""
@@ -381,7 +390,7 @@ class TunedMethod(Method):
 
 
 def class_shift_names(target: Target) -> tuple[str, ...]:
-    """Whose scores may move those of several classes at a new site."""
+    """Names of the shifts of several classes: by whose scores a new site's level is found."""
     return ("controls", UNLABELLED) if target.has_controls else (UNLABELLED,)
 
 
@@ -458,18 +467,18 @@ def _fifths(cohort: Cohort, codes: np.ndarray | None, seed: int) -> Iterator[Fol
 
 
 def _shares_of_people(cohort: Cohort) -> np.ndarray | None:
-    """How much of a person each scan is; None where everybody has one."""
+    """Weight of each scan, so that every person counts once; None where everybody has one scan."""
     person = persons(cohort.table)
     return (1 / person.map(person.value_counts())).to_numpy() if person.duplicated().any() else None
 
 
 def _one_site_each(cohort: Cohort) -> tuple[Cohort, list[str]]:
     """Training people none of whose groups spans two sites, so that holding out a site holds out whole groups."""
-    kept = at_one_site(cohort.table)
-    if kept.all():
+    at_own_site = at_one_site(cohort.table)
+    if at_own_site.all():
         return cohort, []
-    note = left_out_note(int((~kept).sum()), "their group (family or person) has more people elsewhere")
-    return cohort.subset(kept), [note]
+    note = left_out_note(int((~at_own_site).sum()), "their group (family or person) has more people elsewhere")
+    return cohort.subset(at_own_site), [note]
 
 
 def _refuse_one_series(cohort: Cohort) -> None:

@@ -1,4 +1,4 @@
-"""Put the report together: the reader's questions in order, one self-contained file, nothing fetched."""
+"""Build the report: the reader's questions in order, in one self-contained file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,9 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_and_scans
 from brainroam.evaluation.results import Results, load_studies
 from brainroam.evaluation.splits import TITLES
-from brainroam.report import brain, figures
+from brainroam.report import figures
+from brainroam.report.brain.people import embedding_section, gates_section
+from brainroam.report.brain.scaffold import scaffold_section
 from brainroam.report.data import ReportData, read_data
 from brainroam.report.page import Section, render
 from brainroam.report.sections.ablation import ablation_section, sensitivity_section
@@ -44,9 +46,9 @@ CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
     (
         "confounds",
         "Is it motion, age, sex or site?",
-        (confounding_section, groups_section, controls_section, brain.embedding_section),
+        (confounding_section, groups_section, controls_section, embedding_section),
     ),
-    ("connections", "Which connections?", (brain.scaffold_section, brain.gates_section)),
+    ("connections", "Which connections?", (scaffold_section, gates_section)),
     (
         "mine",
         "How would it do at my site?",
@@ -137,7 +139,7 @@ def write_report(
     content = read_data(runs, method, data)
     first = first_section(content)
     chapters = [
-        Chapter(id, _asked(question, content), tuple(make(content) for make in makers))
+        Chapter(id, _question_for(question, content), tuple(make(content) for make in makers))
         for id, question, makers in CHAPTERS
     ]
     sections = [first, *(section for chapter in chapters for section in chapter.sections)]
@@ -160,7 +162,7 @@ def write_report(
     return write_text(out, html)
 
 
-def _asked(question: str, data: ReportData) -> str:
+def _question_for(question: str, data: ReportData) -> str:
     """A question of `CHAPTERS` in the words that suit what was measured."""
     return question if data.words.has_regions else question.replace("connections", "measures")
 
@@ -169,7 +171,7 @@ def _answers(sections: list[Section]) -> list[tuple[str, list[Section]]]:
     """Each question with the sections that answer it in a sentence; none where no section does."""
     by_id = {section.id: section for section in sections if section.gist and section.html.strip()}
     answers = [(question, [by_id[id] for id in ids if id in by_id]) for question, ids in ANSWERS]
-    return [(question, said) for question, said in answers if said]
+    return [(question, sections) for question, sections in answers if sections]
 
 
 def _subtitle(data: ReportData) -> str:
@@ -177,12 +179,12 @@ def _subtitle(data: ReportData) -> str:
     day = f"{_day(data.date)}. " if data.date else ""
     atlas = data.study["atlas"] if data.study["atlas"] != "custom" else None  # regions that nobody described
     what = "atlas" if data.words.has_regions else "table"
-    gone = data.study.get("not_shared", 0)
+    n_left_out = data.study.get("not_shared", 0)
     return (
         f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition) at "
         f"{len(data.study['sites'])} sites"
         + (f", {what} {atlas}" if atlas else "")
-        + (f"; {gone} left out who {'is' if gone == 1 else 'are'} not in every study" if gone else "")
+        + (f"; {n_left_out} left out who {'is' if n_left_out == 1 else 'are'} not in every study" if n_left_out else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""What to worry about before believing the result: the gravest of what check, audit and the runs themselves say."""
+"""Reasons to doubt a result, the gravest first, from check, audit and the runs themselves."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from brainroam.data.check.report import together
 from brainroam.data.people import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.stats.confounding import confounding_means
-from brainroam.evaluation.stats.metrics import JUDGED, named
-from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, ReportData
+from brainroam.evaluation.stats.metrics import JUDGED, may_be_named
+from brainroam.report.data import BETTER, CONFOUNDS, NO_DIFFERENCE_FOUND, PLAIN, ReportData
 from brainroam.report.tables import span
 
 MOST = 3
@@ -98,17 +98,17 @@ class Concern:
 def concerns(data: ReportData) -> list[Concern]:
     """All reasons for doubt, the gravest first."""
     every = chain(_from_audit(data), _from_check(data), _from_runs(data))
-    return sorted((replace(worry, text=_sentence(worry.text)) for worry in every), key=_gravity)
+    return sorted((replace(concern, text=_sentence(concern.text)) for concern in every), key=_severity)
 
 
-def _gravity(worry: Concern) -> tuple[int, int]:
-    """The place of a worry in `ORDER`, and within a group that of its own code."""
-    group, _, code = worry.code.partition("/")
+def _severity(concern: Concern) -> tuple[int, int]:
+    """The place of a concern in `ORDER`, and within a group that of its own code."""
+    group, _, code = concern.code.partition("/")
     return ORDER.index(group), ORDER.index(code) if code in ORDER else len(ORDER)
 
 
 def _sentence(text: str) -> str:
-    """With a capital letter and a full stop, or its question mark."""
+    """The text with a capital letter at its start and a full stop, or its question mark, at its end."""
     return text[:1].upper() + text[1:].rstrip(".") + ("" if text.endswith("?") else ".")
 
 
@@ -124,11 +124,11 @@ def findings(data: ReportData) -> list[dict]:
 
 
 def _from_audit(data: ReportData) -> Iterator[Concern]:
-    for kept in data.method_audits:
-        if kept.get("leak") or kept.get("suspicious"):
-            name = kept.get("method")
-            title = f"{name} leaks" if kept.get("leak") else f"The scores of {name} are suspicious"
-            yield Concern("audit", title, str(kept.get("verdict")), "audit")
+    for searched in data.method_audits:
+        if searched.get("leak") or searched.get("suspicious"):
+            name = searched.get("method")
+            title = f"{name} leaks" if searched.get("leak") else f"The scores of {name} are suspicious"
+            yield Concern("audit", title, str(searched.get("verdict")), "audit")
     for one in data.file_checks:
         if one.passed is not True:
             seen = "are suspicious" if one.passed is False else "are odd"
@@ -143,7 +143,7 @@ def _from_audit(data: ReportData) -> Iterator[Concern]:
 
 
 def _from_check(data: ReportData) -> Iterator[Concern]:
-    """One worry per kind of finding; those about the whole cohort before those about single sites."""
+    """One concern per kind of finding; those about the whole cohort before those about single sites."""
     kinds: dict[str, list[dict]] = defaultdict(list)
     for finding in findings(data):
         if finding.get("severity") in ("error", "warning"):
@@ -165,7 +165,7 @@ def _from_check(data: ReportData) -> Iterator[Concern]:
 
 
 def _of_cohort(code: str) -> str:
-    """A code of `check` that `ORDER` does not name stands with its like."""
+    """The group in `ORDER` of a code of `check` that is not named there."""
     return code if code in ORDER else f"label-by/{code}" if code.startswith("label-by-") else f"other/{code}"
 
 
@@ -175,7 +175,7 @@ def _from_runs(data: ReportData) -> Iterator[Concern]:
     sites = data.site_aucs
     lost = sites[(sites["low"] <= 0.5) & (sites["high"] >= 0.5)]
     if len(lost) and len(sites) > 1:
-        large = sites[named(sites["n_cases"], sites["n"] - sites["n_cases"])]
+        large = sites[may_be_named(sites["n_cases"], sites["n"] - sites["n_cases"])]
         title = f"At {len(lost)} of {len(sites)} {data.unit}s guessing cannot be ruled out"
         text = f"most have fewer than {JUDGED} people of a class: read the mean over {data.unit}s"
         if len(large):
@@ -201,7 +201,7 @@ def _covariates_alone(data: ReportData) -> Iterator[Concern]:
     against = data.against(CONFOUNDS)
     if against in ("", BETTER):
         return
-    title = "Cannot be told from covariates alone" if against == UNTOLD else "Covariates alone are better"
+    title = "Cannot be told from covariates alone" if against == NO_DIFFERENCE_FOUND else "Covariates alone are better"
     yield Concern("confounds", title, f"{data.sentence_on(CONFOUNDS)}; confounds sees no brain", "controls")
 
 

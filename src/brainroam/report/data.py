@@ -1,4 +1,4 @@
-"""What a report and its displays are made from: results, and what `check`, `audit` and `plan` left beside them.
+"""The data of a report and its displays: results, and the files of `check`, `audit` and `plan` beside them.
 
 What the study is called and how its data are named on a command line is read off the commands that made the runs.
 """
@@ -26,7 +26,7 @@ from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats.compare import ALPHA, Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import KNOWN, confounding_by_site
-from brainroam.evaluation.stats.families import compared, subject
+from brainroam.evaluation.stats.families import compared, main_method
 from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
 from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
@@ -38,7 +38,7 @@ PROTOCOLS = ("loso", "loio", "halves", "cv")
 OF_PERSON = ("score", "probability", "prevalence", "predicted")
 PLAIN = "fc-ridge"  # the reference a new method has to beat
 CONFOUNDS = "confounds"  # the control that reads covariates alone
-BETTER, WORSE, UNTOLD = "better", "worse", "cannot be told"
+BETTER, WORSE, NO_DIFFERENCE_FOUND = "better", "worse", "cannot be told"
 
 #: Anything a display can be made from.
 Source: TypeAlias = "str | Path | Sequence[str | Path] | Results | ReportData"
@@ -110,7 +110,7 @@ class ReportData:
 
     @cached_property
     def words(self) -> Words:
-        """How to speak of what was measured."""
+        """The words for what was measured."""
         return words_of(self.study)
 
     @property
@@ -201,7 +201,7 @@ class ReportData:
             return ""
         row = rows.iloc[0]  # the other minus the method of the report
         if not row["p_holm"] < ALPHA:
-            return UNTOLD
+            return NO_DIFFERENCE_FOUND
         return BETTER if row["difference"] < 0 else WORSE
 
     def sentence_on(self, name: str) -> str:
@@ -368,7 +368,7 @@ def read_data(runs: Source, method: str | None = None, people: Cohort | None = N
     elif isinstance(runs, Results):
         results = runs
     else:
-        results = _loaded(runs, people)
+        results = _load(runs, people)
     protocols = set(results.scores["protocol"])
     if not protocols:
         raise RunsError(f"{runs} holds no finished runs yet; brainroam loso writes them")
@@ -376,10 +376,10 @@ def read_data(runs: Source, method: str | None = None, people: Cohort | None = N
     names = ReportData(results, "", protocol).names
     if method is not None and method not in names:
         raise unknown("method of these runs", method, names)
-    return ReportData(results, method or subject(names), protocol)
+    return ReportData(results, method or main_method(names), protocol)
 
 
-def _loaded(runs: str | Path | Sequence[str | Path], people: Cohort | None) -> Results:
+def _load(runs: str | Path | Sequence[str | Path], people: Cohort | None) -> Results:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* runs are not finished")
         results = load_studies(runs, True, people)
@@ -403,10 +403,10 @@ def data_words(commands: Sequence[str]) -> list[str]:
             return ["study.yaml"]  # what the command reads unless told
         if len(words) < 3 or words[1] not in READERS_OF_DATA or words[2].startswith("-"):
             continue
-        kept = [words[2]]
+        words_to_keep = [words[2]]
         for flag, value in pairwise(words[3:]):
-            kept += [flag, value] if flag in READING else []
-        return kept
+            words_to_keep += [flag, value] if flag in READING else []
+        return words_to_keep
     return []
 
 

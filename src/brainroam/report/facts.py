@@ -1,4 +1,4 @@
-"""The study in words: what the methods text, the checklist and the model card say alike."""
+"""Facts of the study in words, for the methods text, the checklists and the model card."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -132,7 +132,7 @@ def _method(data: ReportData, name: str) -> MethodFact:
 
 
 def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
-    """What was done with covariates, method by method, as it was done; nothing where nothing was.
+    """What each method did with covariates; nothing where no method could use any.
 
     A covariate that is not known for anybody was not removed by anybody, whatever was asked for.
     """

@@ -84,39 +84,39 @@ def region_words(label: str) -> str:
     return " ".join([*side[:1], *others]) if others else label
 
 
-def shortened(name: str, limit: int) -> str:
-    """A name that leaves room for the figure.
+def shorten(name: str, limit: int) -> str:
+    """A name of at most ``limit`` characters.
 
-    >>> shortened("University of Somewhere", 12)
+    >>> shorten("University of Somewhere", 12)
     'University …'
     """
     return name if len(name) <= limit else name[: limit - 1] + "…"
 
 
-def say(artist: Artist, text: str) -> None:
-    """What the report says when the reader points at this artist."""
+def add_tip(artist: Artist, text: str) -> None:
+    """Add a tooltip to an artist."""
     artist.set_gid(TIP + text)
 
 
-def say_rows(ax: Axes, texts: Mapping[float, str]) -> None:
-    """What the report says when the reader points at the row at this height."""
+def add_row_tips(ax: Axes, texts: Mapping[float, str]) -> None:
+    """Add a tooltip to the row at each height."""
     for y, text in texts.items():
         row = ax.axhspan(y - 0.5, y + 0.5, alpha=0.001, linewidth=0, zorder=5)  # with none at all it is not drawn
-        say(row, text)
+        add_tip(row, text)
 
 
 def inline(drawing: Drawing) -> Markup:
     """The drawing as a ``<figure>`` whose lines and text follow the page's theme."""
-    svg, width = _drawn(drawing.name, drawing)
-    narrow = _drawn(f"{drawing.name}-narrow", drawing.narrow)[0] if drawing.narrow else ""
+    svg, width = _draw_svg(drawing.name, drawing)
+    narrow = _draw_svg(f"{drawing.name}-narrow", drawing.narrow)[0] if drawing.narrow else ""
     return render("figure.html", name=drawing.name, caption=drawing.caption, svg=svg, narrow=narrow, width=width)
 
 
-def _drawn(name: str, drawing: Drawing) -> tuple[Markup, float]:
+def _draw_svg(name: str, drawing: Drawing) -> tuple[Markup, float]:
     """SVG for the page, and the width in rem at which its text is as large as that of a table."""
     with _style(name):
         figure = drawing.draw()
-        svg = _themed(name, f"{drawing.name}-caption", _save(figure, "svg"))
+        svg = _apply_theme(name, f"{drawing.name}-caption", _save(figure, "svg"))
     return Markup(svg), round(REM_PER_INCH * float(figure.get_size_inches()[0]), 1)
 
 
@@ -152,8 +152,8 @@ def _save(figure: Figure, kind: str, **options) -> bytes:
     return buffer.getvalue()
 
 
-def _themed(name: str, caption: str, svg: bytes) -> str:
-    """Ids of its own, so that figures share no clip paths, and the page's colours; parsed, never patched as text."""
+def _apply_theme(name: str, caption: str, svg: bytes) -> str:
+    """The SVG with ids of its own, tooltips and the colours of the page; it is parsed, not edited as text."""
     for prefix, uri in (("", SVG), ("xlink", XLINK)):
         ElementTree.register_namespace(prefix, uri)
     root = ElementTree.fromstring(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", svg.decode()))
@@ -192,7 +192,7 @@ class Display(Protocol):
         """Draw it."""
 
 
-class Shown:
+class NotebookDisplay:
     """A display that a notebook draws when it is the last line of a cell, instead of printing the tables in it."""
 
     def _repr_html_(self: Display) -> str:
@@ -260,7 +260,7 @@ def draw_forest(
     ax.hlines(place, *ends, color=GREY, linewidth=1)
     ax.scatter(value, place, s=8 + 2 * np.minimum(people, 20), color=BLUE, zorder=3)
     ax.axvline(chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-    ax.set_yticks(place, [shortened(str(name), 18) for name in sites], fontsize=8)
+    ax.set_yticks(place, [shorten(str(name), 18) for name in sites], fontsize=8)
     low = min(chance, float(np.nanmin(ends[0], initial=chance))) - 0.05
-    ax.set(xlim=(max(low, 2 * chance - 1), 1), xlabel=label)
+    ax.set(xlim=(max(low, 2 * chance - 1), 1), ylim=(-0.6, len(sites) - 0.4), xlabel=label)
     return figure

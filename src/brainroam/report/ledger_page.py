@@ -17,7 +17,18 @@ from brainroam.errors import counted, listed
 from brainroam.evaluation.forecast import NAMES
 from brainroam.evaluation.ledger import ORDER, boldness, read_ledger, revealed, summarise, waiting
 from brainroam.report import figures
-from brainroam.report.figures import BLUE, GREY, INK, RULE, VERMILION, Shown, axes_for, drawing, say_rows, shortened
+from brainroam.report.figures import (
+    BLUE,
+    GREY,
+    INK,
+    RULE,
+    VERMILION,
+    NotebookDisplay,
+    add_row_tips,
+    axes_for,
+    drawing,
+    shorten,
+)
 from brainroam.report.page import render
 from brainroam.report.tables import Column, fixed, interval, table
 from brainroam.utils.files import write_text
@@ -51,7 +62,7 @@ OPEN = (
 
 
 @dataclass
-class ForecastDisplay(Shown):
+class ForecastDisplay(NotebookDisplay):
     """Intervals of 80 and 95 % for the observed AUC of each site and, once revealed, the AUC itself.
 
     Parameters
@@ -103,16 +114,14 @@ class ForecastDisplay(Shown):
         ):
             if which.any():
                 ax.scatter(rows["observed"][which], at[which], s=34, color=colour, zorder=3, label=name)
-        ax.set_yticks(
-            at, [f"{shortened(str(row.site), 18)}, n = {row.n:.0f}" for row in rows.itertuples()], fontsize=8.5
-        )
+        ax.set_yticks(at, [f"{shorten(str(row.site), 18)}, n = {row.n:.0f}" for row in rows.itertuples()], fontsize=8.5)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
         ax.spines["bottom"].set_color(RULE)
         ax.set_ylim(-0.6, len(rows) - 0.4)
         ax.set_xlabel(LABELS.get(measure, measure))
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, frameon=False)
-        say_rows(ax, {float(y): _tip(row) for y, row in zip(at, rows.to_dict("records"), strict=True)})
+        add_row_tips(ax, {float(y): _tip(row) for y, row in zip(at, rows.to_dict("records"), strict=True)})
         return self
 
 

@@ -1,4 +1,4 @@
-"""Templates and the sections they show: everything a reader sees is escaped here, and only here."""
+"""Templates and sections of a page; all text is escaped here, and only here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

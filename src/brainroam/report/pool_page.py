@@ -1,4 +1,4 @@
-"""The page of a pool of summaries: did it work, at which sites, what about the next one; no person is in it."""
+"""The page of a pool of summaries: results at each hospital and at the next one, without single people."""
 
 import json
 from pathlib import Path
@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_float_dtype
 
 from brainroam import __version__
 from brainroam.data.target import CLASSES, Target
 from brainroam.errors import SummaryError
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.added import LeftOut, say_points_added
 from brainroam.evaluation.stats.metrics import RULE, over_sites, site_weights
 from brainroam.evaluation.stats.paired import compare_pairs
+from brainroam.evaluation.stats.target_comparison import LeftOut, describe_points_added
 from brainroam.evaluation.stats.verdict import Verdict, site_intervals, verdict
 from brainroam.evaluation.tables import read_table
 from brainroam.execution.federation.pool import WITHOUT
@@ -23,6 +24,7 @@ from brainroam.report.data import Summary
 from brainroam.report.figures import draw_forest, drawing
 from brainroam.report.page import Drawing, render
 from brainroam.report.sections.first import SiteForestDisplay
+from brainroam.report.tables import Column, fixed, table
 from brainroam.utils.files import write_text
 
 CAPTION = (
@@ -34,7 +36,7 @@ PLAIN = (
 )
 
 
-def what_blocks_add(scores: pd.DataFrame) -> list[str]:
+def describe_blocks_added(scores: pd.DataFrame) -> list[str]:
     """What each block adds to the others, which keep the weights that they have in the sum; nothing of one block."""
     without = _without(scores)
     blocks = [name.removeprefix(WITHOUT) for name in without]
@@ -48,9 +50,9 @@ def what_blocks_add(scores: pd.DataFrame) -> list[str]:
     values = scores[["r" if is_number else "auc", *without]].set_axis(["pooled core", *without], axis=1)
     pairs = [(part.whole, part.without) for part in parts]
     if is_number:
-        rows, say = numbers.compare_orders(values, scores["n"], pairs), numbers.say_added
+        rows, say = numbers.compare_orders(values, scores["n"], pairs), numbers.describe_block_order
     else:
-        rows, say = compare_pairs(values, _weights(scores), pairs), say_points_added
+        rows, say = compare_pairs(values, _weights(scores), pairs), describe_points_added
     return [say(row, part, "site") for row, part in zip(rows.itertuples(), parts, strict=True)]
 
 
@@ -64,7 +66,7 @@ def _weights(scores: pd.DataFrame) -> pd.Series:
     if "n_cases" in scores:
         cases = scores["n_cases"].to_numpy()
         return pd.Series(site_weights(cases, scores["n"].to_numpy() - cases))
-    m = classes.people_counted(scores, _target(scores))
+    m = classes.counted_people(scores, _target(scores))
     return pd.Series(site_weights(m, m))
 
 
@@ -87,18 +89,25 @@ def write_pool_page(folder: Path, out: Path | None = None) -> list[str]:
     content = (
         _of_number(scores) if "r" in scores else _of_classes(scores) if "n_cases" not in scores else _of_two(scores)
     )
-    lines = [*content.lines, *what_blocks_add(scores)]
+    lines = [*content.lines, *describe_blocks_added(scores)]
     write_text(folder / "next_site.json", json.dumps(plain(vars(content.verdict)), indent=1) + "\n")
     page = render(
         "pool.html",
         lines=lines,
-        rows=content.sites.round(3).to_dict("records"),
-        columns=list(content.sites),
+        sites=table(content.sites, _columns(content.sites), "sites", "Every hospital"),
+        n_sites=len(content.sites),
         figure=figures.inline(content.picture),
         version=__version__,
     )
     path = write_text(out or folder / "report.html", page + "\n")
     return [*lines, f"report: {path}"]
+
+
+def _columns(sites: pd.DataFrame) -> list[Column]:
+    """Figures with three digits, everything else as it is."""
+    return [
+        Column(name, name[:1].upper() + name[1:], fixed(3) if is_float_dtype(sites[name]) else str) for name in sites
+    ]
 
 
 class Content(NamedTuple):
@@ -131,7 +140,7 @@ def _of_classes(scores: pd.DataFrame) -> Content:
     judged, _ = classes.summary(
         scores.assign(**dict.fromkeys(("acc", "balanced_acc", "brier", "log_loss"), np.nan)), target
     )
-    auc, m = scores["auc"].to_numpy(), classes.people_counted(scores, target)
+    auc, m = scores["auc"].to_numpy(), classes.counted_people(scores, target)
     low, high = site_intervals(auc, m, m)
     untold = ["method", "protocol", "auc_variance", "class_variance", *_without(scores)]
     sites = scores.drop(columns=untold).assign(low=low, high=high)
@@ -158,8 +167,8 @@ def _of_number(scores: pd.DataFrame) -> Content:
     steps = [name for name in scores if name.startswith("n_")]
     unit, scale = (" steps", "") if steps else ("", ", on the scale that is learned")
     lines.append(
-        f"level: expect to be off by {off:.3g}{unit} at the next site{scale}; people of one site differ by "
-        f"{spread:.3g}{unit} (standard deviation)"
+        f"level: expect to be off by {numbers.amount(off)}{unit} at the next site{scale}; people of one site differ by "
+        f"{numbers.amount(spread)}{unit} (standard deviation)"
     )
     shown = sites.rename(columns={"n": "people", "low": "from", "high": "to", "level": f"level off by{unit}"})
     shown = shown.join(scores[steps].rename(columns=lambda name: f"at {name.removeprefix('n_')}"))

@@ -18,7 +18,7 @@ from brainroam.core.connectivity import cohort_edges, edge_pairs, edges_to_matri
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, listed, unknown
-from brainroam.utils.files import inactive, write_text
+from brainroam.utils.files import escape_formula, write_text
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def write_edge_table(
     path = Path(out) / "edges.tsv"
     values = cohort_edges(cohort, kind) if residuals is None else residuals.values
     names = np.array(cohort.atlas.labels, dtype=object)[edge_pairs(cohort.n_rois)]
-    columns = [inactive(f"{first}--{second}") for first, second in names]
-    subject, site = (cohort.table[name].map(inactive) for name in ("subject", "site"))
+    columns = [escape_formula(f"{first}--{second}") for first, second in names]
+    subject, site = (cohort.table[name].map(escape_formula) for name in ("subject", "site"))
     people = pd.DataFrame({"participant_id": subject, "site": site, "label": cohort.table["label"]})
     if residuals is not None:
         people["deconfounded"] = residuals.by
@@ -63,7 +63,6 @@ def write_relmats(
     cohort: Cohort,
     out: str | Path,
     kind: str = "pearson",
-    robust: bool = False,
     residuals: Residuals | None = None,
 ) -> Path:
     """Write everybody's edges as BIDS relationship matrices (as the draft extension BEP017 has them).
@@ -89,7 +88,7 @@ def write_relmats(
         raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would occur twice")
     sidecar = {
         "RelationshipMeasure": kind,
-        "MeasureDescription": f"{'spatial-sign ' if robust else ''}{kind} edges of brainroam.core.connectivity"
+        "MeasureDescription": f"{kind} edges of brainroam.core.connectivity"
         + ("" if residuals is None else f": {residuals.description}"),
         "Weighted": True,
         "Directed": kind == "lag",
@@ -99,7 +98,7 @@ def write_relmats(
         "NodeLabels": list(cohort.atlas.labels),
     }
     entities = f"atlas-{_label(cohort.atlas.name)}_meas-{kind}_relmat"
-    values = cohort_edges(cohort, kind, robust=robust) if residuals is None else residuals.values
+    values = cohort_edges(cohort, kind) if residuals is None else residuals.values
     for label, vector in zip(labels, values, strict=True):
         stem = out / f"sub-{label}" / "func" / f"sub-{label}_{entities}"
         matrix = edges_to_matrix(vector)
@@ -108,10 +107,20 @@ def write_relmats(
         rows = ("\t".join("n/a" if np.isnan(x) else f"{x:.6g}" for x in row) for row in matrix)
         write_text(f"{stem}.dense.tsv", "\n".join(rows) + "\n")
         write_text(f"{stem}.json", json.dumps(sidecar, indent=2) + "\n")
+    _write_people(cohort, out, labels, residuals)
+    generated = {"Name": "brainroam", "Version": __version__}
+    description = {"Name": "Relationship matrices", "BIDSVersion": "1.10.0", "DatasetType": "derivative"}
+    write_text(
+        out / "dataset_description.json", json.dumps(description | {"GeneratedBy": [generated]}, indent=2) + "\n"
+    )
+    return out
+
+
+def _write_people(cohort: Cohort, out: Path, labels: Sequence[str], residuals: Residuals | None) -> None:
     people = cohort.table.assign(
         participant_id=[f"sub-{label}" for label in labels],
-        source_id=cohort.table["subject"].map(inactive),
-        site=cohort.table["site"].map(inactive),
+        source_id=cohort.table["subject"].map(escape_formula),
+        site=cohort.table["site"].map(escape_formula),
     )
     columns = list(
         dict.fromkeys(["participant_id", "source_id", "site", "label", "age", "sex", *cohort.covariate_names])
@@ -121,12 +130,6 @@ def write_relmats(
         columns.append("deconfounded")
     table = people[columns].to_csv(sep="\t", index=False, na_rep="n/a", lineterminator="\n")
     write_text(out / "participants.tsv", table)
-    generated = {"Name": "brainroam", "Version": __version__}
-    description = {"Name": "Relationship matrices", "BIDSVersion": "1.10.0", "DatasetType": "derivative"}
-    write_text(
-        out / "dataset_description.json", json.dumps(description | {"GeneratedBy": [generated]}, indent=2) + "\n"
-    )
-    return out
 
 
 def _label(name: str) -> str:
@@ -136,18 +139,18 @@ def _label(name: str) -> str:
     ('NYU0051', 'e7012497', '2bba0845e')
     """
     name = name.removeprefix("sub-")
-    kept = re.sub(r"[^A-Za-z0-9]", "", name)
-    return kept if kept and name.isascii() else kept + hashlib.sha256(name.encode()).hexdigest()[:8]
+    letters = re.sub(r"[^A-Za-z0-9]", "", name)
+    return letters if letters and name.isascii() else letters + hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
-def deconfounded(cohort: Cohort, kind: str = "pearson", held_out: Sequence[str] = ()) -> Residuals:
+def deconfounded_edges(cohort: Cohort, kind: str = "pearson", held_out: Sequence[str] = ()) -> Residuals:
     """Edges without the effects of site and covariates.
 
     People of the training sites get the residuals of their own site's regression. People of the ``held_out`` sites
     take no part in any of it: theirs are of the frozen average of the training sites, as at a site never seen.
 
     >>> import brainroam
-    >>> found = deconfounded(brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=8), held_out=["S03"])
+    >>> found = deconfounded_edges(brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=8), held_out=["S03"])
     >>> found.values.shape, found.by.tolist().count("frozen")
     ((30, 28), 10)
     """

@@ -1,4 +1,4 @@
-"""Tables that can be sorted, read aloud and taken away as CSV; the head of a column is explained in one sentence."""
+"""Tables that can be sorted, read aloud and downloaded as CSV, with an explanation of each column."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,8 +38,8 @@ MEANING = {
     "d_com": "Consensus contrast: the median over training sites of the difference between people with and without the "
     "condition. Positive: a stronger edge, or a larger value of a table, with the condition.",
     "d_site": "The same difference at this site alone.",
-    "covered": "Share of people whose answer holds their true class; either holds both.",
-    "decided": "Share of people for whom the answer is one class, not either.",
+    "covered": "Share of people whose answer contains their true class; 'either' contains both.",
+    "decided": "Share of people for whom the answer is one class, not 'either'.",
     "difference": "Mean over sites, weighted as the AUC is, of the difference in AUC, in points of 0.01; positive: "
     "better than the reference.",
     "effect": "Mean size of what the edge or column adds to the score; negative where a stronger edge, or a larger "
@@ -56,19 +56,16 @@ MEANING = {
     "mean_size_of_contribution": "Mean over held-out people of how much the pathway moved the logit, either way.",
     "motion_alone": "AUC of head motion alone: a logistic model of the other sites that never sees the brain.",
     "npv": "Share of people without the condition among those not predicted to have it (negative predictive value).",
-    "n": "People.",
-    "n_cases": "People with the condition.",
-    "n_controls": "People without the condition.",
+    "n": "People counted in this row.",
     "next_low": "95 % prediction interval: where the AUC of a next site like these is to be expected.",
     "nu": "Share of the folds whose scaffold contains the edge or column. Folds share most of their training sites.",
     "p": "Two-sided p of the mean difference, with the site as the unit.",
     "p_holm": "The same, corrected for the number of comparisons in this table (Holm).",
     "pi": "Stability: the share of bootstraps of the training sites in which the consensus d_com keeps its sign.",
     "ppv": "Share of people with the condition among those predicted to have it (positive predictive value).",
-    "prevalence": "Share of people with the condition.",
     "r_motion": "Correlation of score and log motion within site and class: 0 means that the score does not follow "
     "motion.",
-    "right": "Of the people for whom one class is named, the share with the right one.",
+    "right": "Of the people whose answer is one class, the share for whom it is the right one.",
     "sensitivity": "Share of people with the condition who are found.",
     "share": "Share of people with the condition.",
     "specificity": "Share of people without the condition who are left alone.",
@@ -87,13 +84,15 @@ SENTENCE = 40  # characters; anything shorter is a name
 class Column:
     """One column: the key of its values, its heading, and how a value is shown.
 
-    ``show`` may also take the whole row, by ``of_row``; the column is sorted by its value all the same.
+    ``show`` may also take the whole row, by ``of_row``; the column is sorted by its value all the same. ``meaning`` is
+    said where the key means something else than in reports on two classes.
     """
 
     key: str
     heading: str
     show: Callable[[Any], str] = str
     of_row: bool = False
+    meaning: str | None = None
 
 
 def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str) -> Markup:
@@ -105,7 +104,7 @@ def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str
     """
     body = [[cell(row, column) for column in columns] for row in rows.to_dict("records")]
     looks = [_look(rows[column.key], [row[i][1] for row in body]) for i, column in enumerate(columns)]
-    meanings = [MEANING.get(column.key, "") for column in columns]
+    meanings = [MEANING.get(column.key, "") if column.meaning is None else column.meaning for column in columns]
     return render("table.html", columns=columns, looks=looks, body=body, name=name, caption=caption, meanings=meanings)
 
 

@@ -4,8 +4,10 @@ Of a number: what travels, predicted against true by site, errors by site. Of cl
 was called what by site, AUC by site.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,36 +19,73 @@ from brainroam.data.people import people_and_scans
 from brainroam.data.target import Target
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.families import subject
+from brainroam.evaluation.stats.families import main_method
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.data import ReportData
-from brainroam.report.figures import GREY, canvas, draw_forest, inline, shortened, write
+from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
 from brainroam.report.page import Drawing, render
+from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section, check_section
 from brainroam.report.sections.next_site import plan_section
-from brainroam.report.tables import Column, fixed, number, table
+from brainroam.report.tables import Column, fixed, interval, number, table
 from brainroam.utils.files import write_text
 
 LINE = 10  # people from which on a site's own line says something
-SITES = (
-    Column("site", "Site"),
-    Column("n", "People", fixed(0)),
-    Column("r", "r", number),
-    Column("level", "Level off by", number),
+COLOURS = 10  # sites that have a colour of their own
+ENDS = (
+    Column(
+        "low",
+        "95 % interval",
+        interval("low", "high"),
+        of_row=True,
+        meaning="Where the true mean over sites lies in 95 of 100 such studies; a dash where people are too few.",
+    ),
+    Column(
+        "next_low",
+        "Next site",
+        interval("next_low", "next_high"),
+        of_row=True,
+        meaning="95 % prediction interval: where the true value at a next site like these is to be expected.",
+    ),
+)
+ERRORS = (
     Column("scale", "Scale", number),
     Column("mae", "Error", number),
     Column("mae_constant", "Error of a constant", number),
     Column("r2", "R2 within", number),
 )
+METHODS = (
+    Column("method", "Method"),
+    Column("r", "r", number),
+    *ENDS,
+    Column("off", "Level off by", number),
+    *ERRORS,
+)
+SITES = (
+    Column("site", "Site"),
+    Column("n", "People", fixed(0)),
+    Column("r", "r", number),
+    Column("level", "Level off by", number),
+    *ERRORS,
+)
 MOST = 11  # confusion matrices of single sites that are drawn, the largest sites; the table has all
+AGAINST_REST = Column(
+    "auc",
+    "AUC",
+    number,
+    meaning="Mean over classes of how often somebody of the class has a higher score for it than somebody of another "
+    "class at the same site: 0.5 is guessing.",
+)
 PAIRS = (
     Column("classes", "Classes"),
     Column("n_sites", "Sites", fixed(0)),
-    Column("auc", "AUC", number),
-    Column("low", "from", number),
-    Column("high", "to", number),
-    Column("next_low", "next site from", number),
-    Column("next_high", "to", number),
+    Column(
+        "auc",
+        "AUC",
+        number,
+        meaning="How often the scores tell two people of one site apart, one of each class: 0.5 is guessing.",
+    ),
+    *ENDS,
     Column("told", "Told apart"),
 )
 
@@ -60,41 +99,47 @@ def write_target_page(
 ) -> Path:
     """Write the report as one HTML file; the sections that are about the AUC of two classes are left out."""
     target = results.target
-    chosen = method or subject(results.scores["method"].unique())
+    chosen = method or main_method(results.scores["method"].unique())
     comparison = compare(results)
-    if target.is_number:
-        sites, drawings, tables = _number_content(results, chosen)
-    else:
-        sites, drawings, tables = _class_content(results, chosen, comparison)
+    content = (_number_content if target.is_number else _class_content)(results, chosen, comparison)
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
-    beside = [audit_section(data)] if data.audit is not None or data.method_audits else []
+    adaptation = adaptation_section(data)
+    beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
+    beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
     page = render(
         "numbers.html" if target.is_number else "classes.html",
-        title=name or f"{target.name} at {len(sites)} sites",
-        lines=[
-            *comparison.caveats,
-            *(f"{row.method}: {row.verdict}" for row in comparison.table.itertuples()),
-            *comparison.sentences,
-        ],
-        figure=Markup("").join(inline(drawing) for drawing in drawings),
-        n_sites=len(sites),
+        title=name or f"{target.name} at {len(content.sites)} sites",
+        caveats=comparison.caveats,
+        verdicts=dict(zip(comparison.table["method"], comparison.table["verdict"], strict=True)),
+        comparisons=[*comparison.sentences, *([f"{chosen}: {adaptation.gist.rstrip('.')}"] if adaptation.gist else [])],
+        notes=[*comparison.families, *comparison.notes],
+        figure=Markup("").join(inline(drawing) for drawing in content.drawings),
+        n_sites=len(content.sites),
         n_people=people_and_scans(results.predictions.drop_duplicates(["site", "subject"])),
         method=chosen,
         target=target,
         beside=beside,
         version=__version__,
-        **tables,
+        **content.tables,
     )
     if figures is not None:
-        for drawing in drawings:
+        for drawing in [*content.drawings, *adaptation.drawings]:
             write(drawing, figures)
     return write_text(out, page + "\n")
 
 
-def _number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
-    """Metrics of the chosen method at every site, the figure, and the tables of the page by name."""
+class Content(NamedTuple):
+    """Metrics of the chosen method at every site, the figures of the page, and its tables by name."""
+
+    sites: pd.DataFrame
+    drawings: list[Drawing]
+    tables: dict[str, Markup]
+
+
+def _number_content(results: Results, chosen: str, comparison: numbers.NumberComparison) -> Content:
+    """Order, level and scale: the page of a number."""
     name = results.target.name
     sites = numbers.average_seeds(results.scores[results.scores["method"] == chosen]).sort_values("r", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
@@ -103,7 +148,7 @@ def _number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[D
         "predicted",
         f"{name} predicted by {chosen} against the truth at held-out sites: a colour for each site, "
         f"and a line where it has {LINE} people or more; dashed: where both are equal.",
-        lambda: _draw_predicted(people.groupby("site"), name),
+        lambda: _draw_predicted(list(people.groupby("site")), name),
     )
     measured = np.isfinite(r)
     forest = Drawing(
@@ -119,15 +164,18 @@ def _number_content(results: Results, chosen: str) -> tuple[pd.DataFrame, list[D
             "r within the site",
         ),
     )
-    shown = table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first")
-    return sites, [picture, forest], {"sites": shown}
+    tables = {
+        "methods": table(comparison.table, METHODS, "methods", "Every method at held-out sites, the best order first"),
+        "sites": table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first"),
+    }
+    return Content(sites, [picture, forest], tables)
 
 
-def _draw_predicted(sites: Iterable, name: str) -> Figure:
+def _draw_predicted(sites: Collection, name: str) -> Figure:
     figure, ax = canvas(5.0, 4.6)
-    for k, (_, here) in enumerate(sites):
+    for k, (site, here) in enumerate(sites):
         x, y = here["predicted"].to_numpy(dtype=float), here["label"].to_numpy(dtype=float)
-        ax.scatter(x, y, s=6, alpha=0.4, linewidth=0, color=f"C{k % 10}")
+        ax.scatter(x, y, s=9, alpha=0.5, linewidth=0, color=f"C{k % 10}", label=shorten(str(site), 14))
         if len(x) >= LINE and np.ptp(x) > 0:
             slope, height = np.polyfit(x, y, 1)
             ends = np.array([x.min(), x.max()])
@@ -135,13 +183,13 @@ def _draw_predicted(sites: Iterable, name: str) -> Figure:
     low, high = ax.get_xlim()
     ax.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     ax.set(xlabel=f"Predicted {name}", ylabel=f"True {name}")
+    if len(sites) <= COLOURS:
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8, markerscale=2)
     return figure
 
 
-def _class_content(
-    results: Results, chosen: str, comparison: classes.ClassComparison
-) -> tuple[pd.DataFrame, list[Drawing], dict[str, Markup]]:
-    """Metrics of the chosen method at every site, the figures, and the tables of the page by name."""
+def _class_content(results: Results, chosen: str, comparison: classes.ClassComparison) -> Content:
+    """Which classes are told apart, and who is called what: the page of several classes."""
     target, scores = results.target, results.scores
     sites = classes.average_seeds(scores[scores["method"] == chosen], target).sort_values("auc", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
@@ -162,38 +210,53 @@ def _class_content(
     ]
     shown = comparison.class_pairs[comparison.class_pairs["method"] == chosen]
     of_pairs = shown.assign(
-        classes=shown["class_1"] + " / " + shown["class_2"], told=np.where(shown["apart"], "yes", "cannot be told")
+        classes=shown["class_1"] + " / " + shown["class_2"], told=np.where(shown["apart"], "yes", "not shown")
     )
-    return (
-        sites,
-        drawings,
-        {
-            "pairs": table(
-                of_pairs, PAIRS, "pairs", f"Which classes {chosen} tells from which, among their people alone"
-            ),
-            "methods": table(
-                comparison.table, _method_columns(target), "methods", "Every method, each class against the rest"
-            ),
-            "sites": table(sites, _site_columns(target), "sites", f"{chosen} at every held-out site"),
-            "confusion": table(
-                called, _confusion_columns(target), "confusion", f"Whom {chosen} called what, site by site"
-            ),
-        },
-    )
+    captions = {
+        "pairs": f"Which classes {chosen} tells from which, among their people alone",
+        "methods": "Every method, each class against the rest",
+        "sites": f"{chosen} at every held-out site",
+        "confusion": f"Whom {chosen} called what, site by site",
+    }
+    rows = {
+        "pairs": (of_pairs, PAIRS),
+        "methods": (comparison.table, _method_columns(target)),
+        "sites": (sites, _site_columns(target)),
+        "confusion": (called, _confusion_columns(target)),
+    }
+    return Content(sites, drawings, {name: table(*rows[name], name, text) for name, text in captions.items()})
 
 
 def _method_columns(target: Target) -> list[Column]:
-    auc = fixed(1, 100)
-    of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
-    ends = [Column(key, heading, number) for key, heading in (("next_low", "next site from"), ("next_high", "to"))]
-    means = [Column("balanced_acc", "Called right, %", auc), Column("brier", "Brier", number)]
-    return [Column("method", "Method"), Column("auc", "AUC", number), *ends, *of_each, *means]
+    share, k = fixed(1, 100), len(target.classes)
+    right = f"Mean over classes of the share of their people who are called right: {100 / k:.1f} is guessing."
+    brier = (
+        "Sum over classes of the squared difference between predicted probability and what was true: 0 is perfect, "
+        f"{1 - 1 / k:.2f} is saying the same of every class."
+    )
+    means = [
+        Column("balanced_acc", "Called right, %", share, meaning=right),
+        Column("brier", "Brier", number, meaning=brier),
+    ]
+    return [Column("method", "Method"), AGAINST_REST, *ENDS, *_of_each(target), *means]
 
 
 def _site_columns(target: Target) -> list[Column]:
     counts = [Column(f"n_{name}", name, fixed(0)) for name in target.classes]
-    of_each = [Column(f"auc_{name}", f"AUC {name}", number) for name in target.classes]
-    return [Column("site", "Site"), *counts, Column("auc", "AUC", number), *of_each, Column("acc", "Accuracy", number)]
+    right = Column("acc", "Accuracy", number, meaning="Share of people who are called right.")
+    return [Column("site", "Site"), *counts, AGAINST_REST, *_of_each(target), right]
+
+
+def _of_each(target: Target) -> list[Column]:
+    return [
+        Column(
+            f"auc_{name}",
+            f"AUC {name}",
+            number,
+            meaning=f"The same of {name} alone: below 0.5 where others lie on both sides of it.",
+        )
+        for name in target.classes
+    ]
 
 
 def _confusion_columns(target: Target) -> list[Column]:
@@ -210,7 +273,7 @@ def _draw_confusion(called: pd.DataFrame, target: Target) -> Figure:
     columns = min(len(parts), 4)
     rows = -(-len(parts) // columns)
     figure = Figure((2.2 * columns, 2.3 * rows), layout="constrained")
-    short = [shortened(name, 9) for name in names]
+    short = [shorten(name, 9) for name in names]
     for place, (title, part) in enumerate(parts):
         counts = part.groupby("label")[names].sum().reindex(names, fill_value=0).to_numpy(dtype=float)
         total = counts.sum(axis=1, keepdims=True)
@@ -223,12 +286,12 @@ def _draw_confusion(called: pd.DataFrame, target: Target) -> Figure:
                 ax.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8, color=dark)
         ax.set_xticks(range(len(names)), short, rotation=45, ha="right", fontsize=7)
         ax.set_yticks(range(len(names)), short, fontsize=7)
-        ax.set_title(shortened(title, 18), fontsize=8)
+        ax.set_title(shorten(title, 18), fontsize=8)
     return figure
 
 
 def _draw_sites(sites: pd.DataFrame, target: Target) -> Figure:
-    measured = sites[(classes.people_counted(sites, target) > 0) & sites["auc"].notna()]
-    m, auc = classes.people_counted(measured, target), measured["auc"].to_numpy(dtype=float)
+    measured = sites[(classes.counted_people(sites, target) > 0) & sites["auc"].notna()]
+    m, auc = classes.counted_people(measured, target), measured["auc"].to_numpy(dtype=float)
     ends = site_intervals(auc, m, m) if len(measured) else (auc, auc)
     return draw_forest(measured["site"].tolist(), auc, ends, m, 0.5, "AUC, mean over classes")

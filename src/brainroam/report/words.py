@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from brainroam.errors import listed
 
+UNNAMED = " of 'custom'"  # regions that nobody described
 INPUT = {
     "series": "Regional fMRI time series",
     "matrices": "Connectivity matrices",
@@ -48,7 +49,7 @@ def words_of(study: Mapping[str, Any]) -> Words:
     kinds = {block["measure"] for block in measured.values()}
     several = len(measured) > 1
     inputs = [
-        f"{name + ': ' if several else ''}{INPUT[block['measure']]} ({block['extent']})"
+        f"{name + ': ' if several else ''}{INPUT[block['measure']]} ({block['extent'].removesuffix(UNNAMED)})"
         for name, block in measured.items()
     ]
     if kinds == {"table"}:

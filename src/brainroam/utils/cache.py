@@ -1,4 +1,4 @@
-"""Remember what was computed from the same content before, up to a number of bytes.
+"""A cache of results by the content they were computed from, up to a number of bytes.
 
 Leave-one-site-out fits the same sites again in every fold, and each site's fit depends on that site alone. A `Cache`
 keys results by the bytes they were computed from, so a result can only be found again by someone who holds the very
@@ -124,7 +124,7 @@ class DiskCache(Cache):
 
 
 def key_of(name: Hashable, arrays: list[np.ndarray]) -> bytes:
-    """What a result is found by: a hash of its name and of what it was computed from."""
+    """Key of a result: a hash of its name and of the arrays it was computed from."""
     digest = hashlib.sha256(repr(name).encode())  # in hardware on most processors: twice as fast as the others
     for array in arrays:
         if hasattr(array, "fingerprint"):  # on disk

@@ -64,7 +64,7 @@ def part_beside(path: Path) -> Path:
 
 
 def clear_parts(*folders: Path, of: str = "") -> None:
-    """Delete what a killed process had not completed in these folders, of one file or of all; nobody else may write it.
+    """Delete incomplete files that a killed process left in these folders; no other process may be writing them.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -79,7 +79,7 @@ def clear_parts(*folders: Path, of: str = "") -> None:
 
 
 def _create(new: Path, like: Path) -> int:
-    """Open a new file that has from its first moment the mode of the file it will replace, or what the umask leaves."""
+    """Open a new file with the mode of the file it will replace, or the mode that the umask gives."""
     try:
         mode = stat.S_IMODE(like.stat().st_mode)
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def read_regular(path: Path, limit: int = LARGEST_DOCUMENT) -> bytes:
         return file.read(facts.st_size)  # not the limit, for which memory would be set aside
 
 
-def expanded(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """A path in which ``~`` and ``~name`` stand for home folders."""
     try:
         return Path(path).expanduser()
@@ -115,13 +115,13 @@ def write_text(path: str | Path, content: str) -> Path:
     return Path(path)
 
 
-def exchanged(one: Path, other: Path) -> bool:
-    """Let two files or folders change places in one step that nothing can interrupt; False where that is not possible.
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange two files or folders in one atomic step; False where the system cannot.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> one, other = write_text(folder / "one", "1"), write_text(folder / "other", "2")
-    >>> exchanged(one, other) == (one.read_text() == "2")
+    >>> exchange(one, other) == (one.read_text() == "2")
     True
     """
     here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux; other systems have no renameat2
@@ -132,7 +132,7 @@ def exchanged(one: Path, other: Path) -> bool:
 @contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
     """A new folder beside ``path`` that is moved there once it is complete; an error where something stands already."""
-    path = expanded(path)
+    path = expand_home(path)
     refuse_existing(path)
     part = part_beside(path)
     try:
@@ -191,7 +191,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _hold(folder: Path, wait: bool = False) -> Iterator[bool]:
-    """Whether nobody else holds this folder; the system lets go of it when a process ends, however it ends."""
+    """Lock a folder: yields whether nobody else has it; the system frees it when the process ends."""
     if sys.platform == "win32":
         yield True
         return
@@ -210,7 +210,7 @@ def _hold(folder: Path, wait: bool = False) -> Iterator[bool]:
 
 
 def write_checksummed(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON document with schema and checksum; an interruption leaves no half of it."""
+    """Write a JSON document with schema and checksum, atomically."""
     sealed = {"schema": SCHEMA, "checksum": content_hash(content), **content}
     write_text(path, json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -256,10 +256,10 @@ def write_csv(path: str | Path, table: "pd.DataFrame") -> Path:
     return write_text(path, csv_lines([table.columns, *table.itertuples(index=False)]))
 
 
-def inactive(text: str) -> str:
-    """Text that no spreadsheet takes for a formula.
+def escape_formula(text: str) -> str:
+    """Text with a leading apostrophe where a spreadsheet would take it for a formula.
 
-    >>> inactive("=1+1"), inactive("S01")
+    >>> escape_formula("=1+1"), escape_formula("S01")
     ("'=1+1", 'S01')
     """
     return f"'{text}" if text[:1] in ACTIVE else text
@@ -267,5 +267,5 @@ def inactive(text: str) -> str:
 
 def _cell(value: Any) -> str:
     """One cell; Python's own csv module leaves a carriage return unquoted before 3.13."""
-    text = "" if value is None else inactive(value) if isinstance(value, str) else str(value)
+    text = "" if value is None else escape_formula(value) if isinstance(value, str) else str(value)
     return '"' + text.replace('"', '""') + '"' if QUOTED & set(text) else text

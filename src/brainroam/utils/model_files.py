@@ -26,7 +26,7 @@ from safetensors import numpy as safetensors
 from brainroam import __version__
 from brainroam.errors import BrainroamError, ModelFileError, listed
 from brainroam.utils.crate import CRATE, command_line, write_crate
-from brainroam.utils.files import exchanged, expanded, part_beside, read_regular
+from brainroam.utils.files import exchange, expand_home, part_beside, read_regular
 from brainroam.utils.optional import versions
 
 SCHEMA = 1
@@ -67,11 +67,11 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
     >>> header["kind"], arrays["weights"].tolist()
     ('example', [0.0, 1.0, 2.0])
     """
-    path = expanded(path).resolve()
+    path = expand_home(path).resolve()
     if path.exists() and not _may_be_replaced(path):
         raise ModelFileError(f"{path} exists and is not a model; it was left as it is: choose another name")
     tensors = safetensors.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    content = _seal(
+    content = _add_checksum(
         {**header, "notice": NOTICE, "schema": SCHEMA, "versions": _versions(), "arrays_sha256": _sha256(tensors)}
     )
     try:
@@ -86,13 +86,13 @@ def save_model(path: str | Path, header: dict[str, Any], arrays: dict[str, np.nd
 
 def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a model folder and check every byte of it; other files in it are ignored with a warning."""
-    folder = expanded(path)
+    folder = expand_home(path)
     try:
         content = read_regular(folder / HEADER, LARGEST_HEADER)
         tensors = read_regular(folder / ARRAYS, LARGEST_ARRAYS)
     except OSError as error:
         raise ModelFileError(f"{folder} is not a model: {error.filename} cannot be read ({error.strerror})") from error
-    header = _unseal(content, folder)
+    header = _check_checksum(content, folder)
     if _sha256(tensors) != header.get("arrays_sha256"):
         raise ModelFileError(f"{folder / ARRAYS} is damaged: it is not what {HEADER} describes; save the model again")
     extra = sorted(item.name for item in folder.iterdir() if item.name not in (HEADER, ARRAYS, CRATE))
@@ -105,7 +105,7 @@ def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 def membership_lines(method: str, n_people: int, target: str = "diagnosis") -> list[str]:
-    """What a model of so many people tells about who was in it, in two lines for whoever answers for the data.
+    """Two lines on what a model of so many people reveals about membership, for whoever is responsible for the data.
 
     Only models of a diagnosis were attacked; of another ``target`` the lines say so.
 
@@ -128,16 +128,16 @@ def membership_lines(method: str, n_people: int, target: str = "diagnosis") -> l
     ]
 
 
-def _seal(header: dict[str, Any]) -> bytes:
-    """The header as JSON that states its own SHA-256."""
+def _add_checksum(header: dict[str, Any]) -> bytes:
+    """The header as JSON with its own SHA-256."""
     content = json.dumps(
         {**header, "sha256": BLANK}, indent=2, sort_keys=True, allow_nan=False, default=_plain
     ).encode()
     return content.replace(BLANK.encode(), _sha256(content).encode())
 
 
-def _unseal(content: bytes, folder: Path) -> dict[str, Any]:
-    """What `_seal` wrote, if it is of a known schema and not a byte of it has changed."""
+def _check_checksum(content: bytes, folder: Path) -> dict[str, Any]:
+    """The header that `_add_checksum` wrote; an error for an unknown schema or a changed byte."""
     try:
         header = json.loads(content)
         schema, seal = header["schema"], header["sha256"].encode()
@@ -160,7 +160,7 @@ def _may_be_replaced(path: Path) -> bool:
 
 
 def _refuse_links(path: Path) -> None:
-    """What else stands in a folder comes along when its model is replaced; what a link points to is not in it."""
+    """Refuse links in a folder whose model is replaced: other files are kept, what a link points to is not."""
     links = sorted(str(item.relative_to(path)) for item in path.rglob("*") if item.is_symlink())
     if links:
         raise ModelFileError(
@@ -170,7 +170,7 @@ def _refuse_links(path: Path) -> None:
 
 @contextmanager
 def _replace_when_complete(path: Path) -> Iterator[Path]:
-    """A new folder beside ``path`` that takes its place once complete; what else stood in the old one comes along.
+    """A new folder beside ``path`` that replaces it once complete; other files of the old one are kept.
 
     Where the system can exchange two folders in one step, there is a whole model at ``path`` at any moment.
     """
@@ -186,7 +186,7 @@ def _replace_when_complete(path: Path) -> Iterator[Path]:
                 if (path / name).exists():
                     shutil.copymode(path / name, new / name)
             shutil.copytree(path, new, ignore=shutil.ignore_patterns(HEADER, ARRAYS, CRATE), dirs_exist_ok=True)
-            if exchanged(new, path):
+            if exchange(new, path):
                 return
             path.rename(old)
         new.rename(path)

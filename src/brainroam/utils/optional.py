@@ -1,4 +1,4 @@
-"""Packages that only some users need: imported where they are used, and asked for by the line that installs them.
+"""Optional packages: imported where they are used, or an error with the line that installs them.
 
 Their tensors and tables become arrays of numpy and tables of pandas at the gates where they come in, and their threads
 are held to one while results must not depend on how many there are.

@@ -1,4 +1,4 @@
-"""Settings that people type, held against the annotations of the parameters they are for.
+"""Checks of settings by the annotations of the parameters they are for.
 
 An annotation says what kind of value a parameter takes and within which bounds: ``hidden: PositiveInt``,
 ``dropout: Share``, ``penalties: Sequence[PositiveFloat]``, ``train: Literal["episodic", "joint"]``. pydantic checks the
@@ -84,7 +84,7 @@ def says_how_to_call(method: F) -> F:
 
 @lru_cache(maxsize=256)
 def in_words(hint: Any) -> str:
-    """What kind of value an annotation stands for.
+    """The kind of value of an annotation, in words.
 
     >>> from collections.abc import Sequence
     >>> in_words(int | None), in_words(Share), in_words(Sequence[str])

@@ -57,7 +57,7 @@ def attempt(function: Callable, *arguments: Any) -> Any:
 
 
 def place(error: BaseException) -> str:
-    """Where in code that was not installed an error was raised, in words; nothing where it was raised elsewhere.
+    """The line of the user's own code at which an error was raised, in words; empty where there is none.
 
     The author of a method finds the line without the traceback.
     """
@@ -68,14 +68,14 @@ def place(error: BaseException) -> str:
 
 
 def on_one_core(function: Callable, shared: Any, task: Any) -> Any:
-    """The result, computed without any second thread."""
+    """The result, computed with one thread."""
     with one_thread():
         return function(shared, task)
 
 
 @contextmanager
 def sending() -> Iterator[None]:
-    """Say in words that something cannot be sent to another process."""
+    """Turn pickling errors into a sentence: what cannot be sent to another process, and what to do."""
     try:
         yield
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -83,7 +83,7 @@ def sending() -> Iterator[None]:
 
 
 class Workers:
-    """So many processes at most, started when they are first needed, or before that with `start`.
+    """A pool of processes, started when they are first needed, or earlier with `start`.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Workers:
             self._idle.pop().dismiss()
 
     def start(self) -> None:
-        """Let what processes need be imported while there is other work to do."""
+        """Start processes early, so that they import what they need during other work."""
         if FORK_SERVER:
             with _interrupts_wait():
                 forkserver.set_forkserver_preload(list(self.preload))
@@ -128,7 +128,7 @@ class Workers:
         waiting, busy = deque(tasks), dict[Any, _Worker]()  # by connection, or whatever else `wait` may return
 
         def enlist() -> None:
-            worker = self._one()
+            worker = self._idle_worker()
             busy[worker.connection] = worker
             if worker.started:
                 worker.share(function, shared)
@@ -163,7 +163,7 @@ class Workers:
         """As an engine of `brainroam.execution.engine.map`."""
         return self.map(function, tasks, shared, begin)
 
-    def _one(self) -> "_Worker":
+    def _idle_worker(self) -> "_Worker":
         """An idle worker that is still alive, or a new one."""
         while self._idle:
             worker = self._idle.pop()
@@ -207,7 +207,7 @@ class _Worker:
             self.connection.send_bytes(cloudpickle.dumps(task))  # also what was typed in a notebook
 
     def answer(self) -> list[tuple[Any, Any]]:
-        """The task in hand and its outcome; nothing from a process that has just started or become ready."""
+        """The current task and its outcome; empty for a process that has just started or become ready."""
         try:
             outcome = self.connection.recv()
             self.started = True
@@ -224,7 +224,7 @@ class _Worker:
         return [(task, outcome) for task in hand]
 
     def dismiss(self) -> None:
-        """End the process, which has nothing in hand: tidying up its memory would take a second."""
+        """Kill the idle process: an orderly exit would take a second to free its memory."""
         self.process.kill()
         self.connection.close()
         self.process.join()
@@ -232,7 +232,7 @@ class _Worker:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Ctrl-C waits, and a process started now does not hear it: it would die in the middle of its imports."""
+    """Delay Ctrl-C, and hide it from a process started now: it would die in the middle of its imports."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -251,7 +251,7 @@ def _last_words(exit_code: int) -> str:
 
 
 def _work(connection: Connection, preload: tuple[str, ...]) -> None:
-    """What a worker process does."""
+    """The loop of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the parent decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
     function = shared = None
@@ -270,12 +270,12 @@ def _work(connection: Connection, preload: tuple[str, ...]) -> None:
 
 
 def _unpack_and_run(function: Callable, shared: Any, message: bytes) -> Any:
-    """Unpack first: only libraries that are loaded by then can be held to one core."""
+    """Unpack the task and run it on one core; unpacking first loads the libraries whose threads are limited."""
     return on_one_core(function, shared, pickle.loads(message))  # from our parent, by a pipe of our own
 
 
 def _end_with_parent() -> None:
-    """A killed parent cannot end its workers; they see to it themselves."""
+    """End this worker when its parent is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

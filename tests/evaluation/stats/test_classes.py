@@ -13,7 +13,7 @@ import brainroam
 from brainroam.cli import app
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError
-from brainroam.evaluation.stats.classes import class_pairs, compare_classes, counted_as, site_metrics
+from brainroam.evaluation.stats.classes import class_pairs, compare_classes, equivalent_sizes, site_metrics
 from brainroam.evaluation.stats.verdict import auc_variance
 
 NAMES = ("HC", "MDD", "SCZ")
@@ -45,10 +45,10 @@ def test_metrics_of_a_site_are_those_of_scikit_learn():
 
 
 def test_a_site_counts_as_one_of_two_classes_with_the_same_variance():
-    (m,) = counted_as(np.array([[12, 7, 3]]))
+    (m,) = equivalent_sizes(np.array([[12, 7, 3]]))
     of_classes = [auc_variance(0.0, 0.0, np.array(k), np.array(22 - k)) for k in (12, 7, 3)]
     assert auc_variance(0.0, 0.0, m, m) == pytest.approx(np.mean(of_classes))
-    assert counted_as(np.array([[12, 7]]))[0] == pytest.approx(counted_as(np.array([[12, 7, 0]]))[0])
+    assert equivalent_sizes(np.array([[12, 7]]))[0] == pytest.approx(equivalent_sizes(np.array([[12, 7, 0]]))[0])
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -82,6 +82,9 @@ def test_a_study_from_init_to_report_and_prediction(table, tmp_path):
     assert "told apart" in done.output
     page = (tmp_path / "out" / "report.html").read_text()
     assert all(word in page for word in ("called HC", "confusion", "AUC SCZ", "held-out sites"))
+    assert (
+        "33.3 is guessing" in page and "threshold learned" not in page
+    )  # what columns mean is not that of two classes
     results = brainroam.evaluation.results.load_runs(tmp_path / "out" / "runs")
     assert {"auc", "auc_HC", "n_SCZ", "log_loss"} <= set(results.scores)
     assert results.predictions[[f"probability_{name}" for name in NAMES]].sum(axis=1).to_numpy() == pytest.approx(1)

@@ -81,3 +81,14 @@ def test_the_difference_between_classes_is_not_taken_away():
     label = np.tile([0, 1], 50)
     x = np.random.default_rng(0).normal(size=(100, 1)) + 2 * label[:, None]
     assert roc_auc_score(label, without(3.0 * label, label, x)) == 1.0
+
+
+def test_both_aucs_are_of_the_sites_where_something_can_be_taken_out(study):
+    """A site of two cases and two controls has an AUC, but no slope."""
+    runs, people = study
+    few = runs["site"].eq("C") & ~runs["subject"].isin(runs[runs["site"] == "C"]["subject"][:4])
+    small, large = runs[~few], runs[runs["site"] != "C"]
+    found, expected = confounding(small, people).iloc[0], confounding(large, people).iloc[0]
+    assert (found["n_sites"], found["of_sites"], expected["of_sites"]) == (2, 3, 2)
+    columns = ["auc", "auc_without_motion", "auc_without_age_sex", "auc_without_all"]
+    assert found[columns].tolist() == expected[columns].tolist()

@@ -1,6 +1,6 @@
 import pytest
 
-from brainroam.evaluation.stats.families import compared, families, subject
+from brainroam.evaluation.stats.families import compared, families, main_method
 
 STUDY = ["fc-ridge", "ensemble", "core", "majority", "core-tp", "core-no-cd", "core[budget=40]", "core[budget=20]"]
 
@@ -23,9 +23,9 @@ def test_one_reference_is_compared_with_the_others_and_variants_apart():
 
 
 def test_the_reference_goes_by_names_and_never_by_the_order_of_results():
-    assert subject(["ridge", "core", "majority"]) == subject(["majority", "core", "ridge"]) == "core"
-    assert subject(["svm", "majority", "ridge"]) == "ridge"
-    assert subject(["majority"]) == "majority"
+    assert main_method(["ridge", "core", "majority"]) == main_method(["majority", "core", "ridge"]) == "core"
+    assert main_method(["svm", "majority", "ridge"]) == "ridge"
+    assert main_method(["majority"]) == "majority"
     assert {family.what for family in families(STUDY)} == {family.what for family in families(STUDY[::-1])}
 
 

@@ -16,7 +16,7 @@ from brainroam.execution.federation.files import REQUEST, SUMMARY, read_message
 from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.pool import THRESHOLDS
 from brainroam.execution.federation.pooled_block import PooledBlock
-from brainroam.execution.federation.show import described
+from brainroam.execution.federation.show import describe_file
 from brainroam.execution.federation.site import read_scores, reading_of
 from brainroam.methods.blocks import BlockSum
 from brainroam.methods.registry import method_info
@@ -135,7 +135,7 @@ def test_what_each_block_adds_is_that_of_scores_without_it(both, finished):
     lines = write_pool_page(folder / "pool")
     gain = 100 * (progress.scores["auc"] - progress.scores["without_anatomy"]).mean()
     assert any(line.startswith(f"anatomy adds {gain:.1f} AUC points to rest") for line in lines)
-    text = "\n".join(described(folder / f"{both.sites[0]}-3.summary"))
+    text = "\n".join(describe_file(folder / f"{both.sites[0]}-3.summary"))
     assert "without each block (rest, anatomy)" in text
 
 
@@ -257,10 +257,10 @@ def test_a_file_says_in_words_what_each_block_tells(both, finished):
     folder, _ = finished
     site = both.sites[0]
     for number in (1, 2, 3):
-        text = "\n".join(described(folder / f"{site}-{number}.summary"))
+        text = "\n".join(describe_file(folder / f"{site}-{number}.summary"))
         assert "rest: edges of series" in text and "anatomy: 30 columns" in text
     assert "added" in text
-    assert "block anatomy:" in "\n".join(described(folder / "pool" / "request"))
+    assert "block anatomy:" in "\n".join(describe_file(folder / "pool" / "request"))
 
 
 def test_arrays_of_an_unnamed_block_are_refused(both, tmp_path):

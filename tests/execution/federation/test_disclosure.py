@@ -11,11 +11,11 @@ from brainroam.core.site_summary import SiteProducts, own_residuals
 from brainroam.errors import SummaryError, UsageError
 from brainroam.execution.federation import answer
 from brainroam.execution.federation.disclosure import (
+    disclosable_covariates,
+    disclosable_edges,
     drawn_in,
     recognisable,
     singled_out,
-    tellable,
-    told_covariates,
 )
 from brainroam.execution.federation.files import REQUEST, Message, Settings
 from brainroam.execution.federation.ledger import Ledger
@@ -74,7 +74,7 @@ def test_one_outlier_in_a_numeric_column_is_not_told(hospital, far):
     volumes = np.random.default_rng(0).normal(200, 1, 60).round(2)
     volumes[7] = far
     alone = with_column(hospital, volumes)
-    table, why = told_covariates(alone.covariates(), alone.labels, 5)
+    table, why = disclosable_covariates(alone.covariates(), alone.labels, 5)
     assert "special" in why
     assert table["special"].isna().all() or table["special"].min() > 190
     assert told_of(answer(alone), alone, 7) < 0.8
@@ -85,18 +85,18 @@ def test_cells_of_two_columns_and_of_class_hold_the_count(hospital):
     table = pd.DataFrame({"sex": np.tile([0, 1], 30)})
     table["left"] = np.where(table["sex"] == 0, rng.permutation(np.tile([0, 1], 30)), 0)  # one left-handed woman
     table.loc[1, "left"] = 1
-    assert set(told_covariates(table, rng.permutation(np.tile([0, 1], 30)), 5)[1]) == {"left"}
+    assert set(disclosable_covariates(table, rng.permutation(np.tile([0, 1], 30)), 5)[1]) == {"left"}
     treated = np.where(y == 0, rng.permuted(np.tile([0, 1], 30)), 0)
     treated[np.flatnonzero(y == 1)[:2]] = 1  # two cases of the level
-    assert "treated" in told_covariates(pd.DataFrame({"treated": treated}), y, 5)[1]
+    assert "treated" in disclosable_covariates(pd.DataFrame({"treated": treated}), y, 5)[1]
     unknown = pd.DataFrame({"dose": np.where(np.arange(60) < 3, 1.0, np.nan)})
-    assert "dose" in told_covariates(unknown, y, 5)[1]
+    assert "dose" in disclosable_covariates(unknown, y, 5)[1]
 
 
 def test_leverage_stays_below_the_bound_at_every_edge(hospital):
     """By the definition: how far the told numbers move when one person's value does, at every edge."""
     table, y = hospital.covariates(), hospital.labels
-    told, _ = told_covariates(table.reset_index(drop=True), y, 5)
+    told, _ = disclosable_covariates(table.reset_index(drop=True), y, 5)
     design = np.column_stack([np.ones(60), told.to_numpy(), y])
     hat = design @ np.linalg.pinv(design)
     assert np.diag(hat).max() <= 0.3
@@ -156,10 +156,10 @@ def test_products_are_told_on_few_edges_for_few_people():
     turned = np.linalg.qr(rng.normal(size=(20, 20)))[0] @ (people - people.mean(axis=0))
     assert found(turned) > 0.9
     asked = np.arange(6000)
-    kept = tellable(asked, rng.random(6000), np.empty(0, dtype=int), 20)
+    kept = disclosable_edges(asked, rng.random(6000), np.empty(0, dtype=int), 20)
     assert kept.sum() == 200
     assert found(np.where(kept, turned, 0)) < 0.6
-    again = tellable(asked, rng.random(6000), asked[kept], 20)
+    again = disclosable_edges(asked, rng.random(6000), asked[kept], 20)
     np.testing.assert_array_equal(again, kept)
 
 

@@ -14,7 +14,7 @@ from brainroam.execution.federation import Protection, answer
 from brainroam.execution.federation.files import ARRAYS, REQUEST, SUMMARY, Message, Settings, read_message
 from brainroam.execution.federation.protection import noise_multiplier
 from brainroam.execution.federation.scores import score_summary
-from brainroam.execution.federation.show import MEANING, described
+from brainroam.execution.federation.show import MEANING, describe_file
 
 HEADER = {"what", "round", "settings", "atlas", "covariates", "site", "request", "protection", "sites", "version"}
 HEADER |= {"min_count", "withheld", "measure", "target", "blocks"}
@@ -90,10 +90,10 @@ def test_data_that_are_not_one_site_or_not_numbers_are_refused(hospitals, done):
 def test_every_array_is_told_in_plain_words(hospitals, done):
     assert {name for (what, _), names in ARRAYS.items() for name in names} <= set(MEANING)
     for number in (1, 2, 3):
-        text = "\n".join(described(done / f"{hospitals.sites[0]}-{number}.summary"))
+        text = "\n".join(describe_file(done / f"{hospitals.sites[0]}-{number}.summary"))
         assert "controls and" in text
         assert "personal data" in text
-    assert "request to 4 sites" in described(done / "pool" / "request")[0]
+    assert "request to 4 sites" in describe_file(done / "pool" / "request")[0]
 
 
 def test_noise_is_of_the_promised_size():

@@ -12,9 +12,9 @@ from brainroam.core.targets import class_aucs, correlations
 from brainroam.data.target_column import with_target
 from brainroam.errors import SummaryError, UsageError
 from brainroam.execution.federation import Pool, Protection, answer
-from brainroam.execution.federation.disclosure import told_steps
+from brainroam.execution.federation.disclosure import disclosable_steps
 from brainroam.execution.federation.files import SUMMARY, read_message
-from brainroam.execution.federation.show import described
+from brainroam.execution.federation.show import describe_file
 from brainroam.methods.predictions import number_predictions
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method
@@ -60,7 +60,7 @@ def numbers(people, tmp_path_factory):
 def orders(people, tmp_path_factory):
     """Hospitals tell joined steps where few people share one; the fit in one place is given these."""
     folder, grade = tmp_path_factory.mktemp("orders"), people.table.groupby("site")["grade"]
-    joined = grade.transform(lambda steps: told_steps(steps.to_numpy(dtype=float), 5)).astype(int)
+    joined = grade.transform(lambda steps: disclosable_steps(steps.to_numpy(dtype=float), 5)).astype(int)
     assert 0 < (joined != people.table["grade"]).sum() < 30
     told = with_target(people.with_columns(pd.DataFrame({"grade": joined})), "grade:ordered")
     return told, folder, pooled(with_target(people, "grade:ordered"), folder, told)
@@ -124,6 +124,9 @@ def test_no_step_of_fewer_people_than_agreed_leaves_a_hospital(people):
     halves = with_target(own.with_columns(pd.DataFrame({"grade": grade / 2})), "grade:ordered")
     with pytest.raises(UsageError, match="number them 1, 2, 3"):
         answer(halves)
+    words = own.with_columns(pd.DataFrame({"grade": np.array(["mild", "moderate", "severe"])[np.arange(len(own)) % 3]}))
+    with pytest.raises(UsageError, match="column of their own"):
+        answer(with_target(words, "grade:ordered=mild,moderate,severe"))
 
 
 def test_steps_that_are_no_neighbours_or_not_those_of_the_counts_are_refused(people, tmp_path):
@@ -179,7 +182,7 @@ def test_no_number_of_a_person_is_in_a_file_and_all_of_it_is_told(kind, request)
                 assert value[:, 1].min() >= 5
             if kind == "numbers" and key not in ("edges", "counts", "fit.n_people"):
                 assert not np.isin(value, own.targets).any(), key
-        words = " ".join(described(path))
+        words = " ".join(describe_file(path))
         assert all(name in words for name in ("counts", "Not in it", *([] if number == 2 else ["mean"])))
         body = path.read_bytes().partition(b"\n")[2]
         header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["header"])

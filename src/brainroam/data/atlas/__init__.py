@@ -1,6 +1,7 @@
 """ROI names, MNI coordinates and networks: the common atlases by name, any other from a user's own file.
 
-Tables that a number of regions or a layout tells (names and centres of mass only, no image data); `known` has more:
+Two atlases are recognised by the number of regions or the layout of the data (names and centres of mass only, no image
+data); `brainroam.data.atlas.known` has more:
 
 ``aal``
     116 regions of Automated Anatomical Labeling (Tzourio-Mazoyer et al., NeuroImage 2002). Centroids of the 1 mm
@@ -102,7 +103,7 @@ class Atlas:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a model says of the regions it was made for: their number and a hash of their names, in order."""
+        """What a model keeps of its regions: their number and a hash of their names, in order."""
         names = json.dumps(list(self.labels)).encode()
         return {"name": self.name, "n_regions": len(self), "labels_sha256": hashlib.sha256(names).hexdigest()}
 
@@ -133,13 +134,13 @@ class Atlas:
 
 def _by_name(atlas: Atlas) -> np.ndarray:
     place = {label.lower(): k for k, label in enumerate(atlas.labels)}
-    return np.array([place.get(_exchanged(label), k) for k, label in enumerate(atlas.labels)])
+    return np.array([place.get(_other_side(label), k) for k, label in enumerate(atlas.labels)])
 
 
-def _exchanged(label: str) -> str:
+def _other_side(label: str) -> str:
     """The name with the other side, in small letters.
 
-    >>> _exchanged("7Networks_LH_Vis_1"), _exchanged("ctx-rh-insula"), _exchanged("Vermis_8")
+    >>> _other_side("7Networks_LH_Vis_1"), _other_side("ctx-rh-insula"), _other_side("Vermis_8")
     ('7networks_rh_vis_1', 'ctx-lh-insula', 'vermis_8')
     """
     return SIDE.sub(lambda side: OTHER[side[0]], label.lower())
@@ -205,14 +206,14 @@ def load_atlas(source: str | Path | Atlas) -> Atlas:
     """
     if isinstance(source, Atlas):
         return source
-    from brainroam.data.atlas.known import canonical, known
+    from brainroam.data.atlas.known import atlas_by_name, canonical
 
     path, name = Path(source), canonical(str(source))
     if name in SHIPPED:
         with resources.as_file(resources.files(__name__) / f"{name}.csv") as table:
             return _read_table(table, name, CITATIONS[name])
     if name is not None:
-        return known(name)
+        return atlas_by_name(name)
     if not path.is_file():
         raise UsageError(
             f"atlas {str(source)!r} is neither known ({', '.join(SHIPPED)}, schaefer100 to schaefer1000, "

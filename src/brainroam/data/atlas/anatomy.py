@@ -1,4 +1,4 @@
-"""Where a region lies: its lobe or network, and what differs between the hemispheres.
+"""Anatomy of regions: lobes, networks, and differences between the hemispheres.
 
 AAL numbers its regions by lobe: the first digit of the code in ``aal.csv`` tells (2 frontal, 3 insula, 4 cingulate and
 medial temporal, 5 occipital, 6 parietal, 7 deep grey matter, 8 temporal, 9 cerebellum). The insula is counted with the
@@ -60,7 +60,7 @@ _BY_DIGIT = dict(zip("23456789", (0, 4, 4, 3, 1, 5, 2, 6), strict=True))
 
 
 class Parts(NamedTuple):
-    """What the regions of an atlas are counted by.
+    """The networks, or lobes, of the regions of an atlas.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Where the columns of a FreeSurfer table lie: the region, its side and its centre, told by the name of a column.
+"""Regions of FreeSurfer columns: region, side and centre, from the name of a column.
 
 Centres of the 68 regions of Desikan et al. (2006) and of 15 deep structures of aseg are in ``desikan.csv``: means over
 the voxels of a label image in MNI space, rounded to millimetres (`scripts/desikan_centres.py` names source and

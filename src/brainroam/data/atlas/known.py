@@ -1,4 +1,4 @@
-"""Atlases that are known by name beyond the two tables of `brainroam.data.atlas`, and which one a header speaks of.
+"""Atlases known by name besides the two tables of `brainroam.data.atlas`, and which of them a header names.
 
 ``schaefer100`` ... ``schaefer1000`` (7 networks), ``schaefer100-17`` ... (17 networks)
     Schaefer et al. (Cerebral Cortex 2018), from the parcellation's own repository (MIT licence): names, networks and
@@ -206,23 +206,23 @@ def names() -> list[str]:
 
 
 @cache
-def known(name: str) -> Atlas:
+def atlas_by_name(name: str) -> Atlas:
     """The atlas of one of `names`.
 
-    >>> atlas = known("schaefer100")
+    >>> atlas = atlas_by_name("schaefer100")
     >>> len(atlas), atlas.labels[0], atlas.networks[0]
     (100, '7Networks_LH_Vis_1', 'Vis')
     """
     return _spheres(name) if name in SPHERES else _schaefer(name)
 
 
-def recognised(labels: Sequence[str]) -> Atlas | None:
+def recognise_atlas(labels: Sequence[str]) -> Atlas | None:
     """The known atlas whose regions a header names, all of them in any order; the atlas comes back in that order.
 
     A part of AAL, such as its 90 regions without the cerebellum, is recognised too, and so are the atlases of
     `families`, without centres.
 
-    >>> recognised(["LH_Vis_1", "ROI_2"]) is None
+    >>> recognise_atlas(["LH_Vis_1", "ROI_2"]) is None
     True
     """
     wanted = [_plain(label) for label in labels]
@@ -260,7 +260,7 @@ def _schaefer(name: str) -> Atlas:
     table = _schaefer_table()
     table = table[(table["regions"] == size) & (table["networks"] == networks)]
     labels = tuple(f"{networks}Networks_{label}" for label in table["name"])
-    coords = _frozen(table[["x", "y", "z"]])
+    coords = _freeze(table[["x", "y", "z"]])
     return Atlas(name, labels, coords, SCHAEFER, tuple(label.split("_")[2] for label in labels))
 
 
@@ -269,17 +269,17 @@ def _spheres(name: str) -> Atlas:
 
     if name == "power264":
         rois = datasets.fetch_coords_power_2011().rois
-        return Atlas(name, tuple(f"Power_{k:03d}" for k in rois["roi"]), _frozen(rois[["x", "y", "z"]]), SPHERES[name])
+        return Atlas(name, tuple(f"Power_{k:03d}" for k in rois["roi"]), _freeze(rois[["x", "y", "z"]]), SPHERES[name])
     if name == "dosenbach160":
         fetched = datasets.fetch_coords_dosenbach_2010(ordered_regions=False)
         labels = tuple(map(str, fetched.labels))
     else:
         fetched = datasets.fetch_coords_seitzman_2018(ordered_regions=False)
         labels = tuple(f"Seitzman_{k + 1:03d}" for k in range(len(fetched.rois)))
-    return Atlas(name, labels, _frozen(fetched.rois), SPHERES[name], tuple(map(str, fetched.networks)))
+    return Atlas(name, labels, _freeze(fetched.rois), SPHERES[name], tuple(map(str, fetched.networks)))
 
 
-def _frozen(coords: pd.DataFrame) -> np.ndarray:
+def _freeze(coords: pd.DataFrame) -> np.ndarray:
     array = coords.to_numpy(dtype=float)
     array.setflags(write=False)
     return array

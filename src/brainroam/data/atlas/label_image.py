@@ -37,7 +37,7 @@ def region_table(image: str | Path, names: str | Path | None = None) -> pd.DataF
     order = np.argsort(index)
     table = pd.DataFrame({"index": index[order], "name": [f"region_{k}" for k in index[order]]})
     table[["x", "y", "z"]] = np.asarray(coords, dtype=float)[order].round(2)
-    return table if names is None else _named(table, Path(names))
+    return table if names is None else _name_regions(table, Path(names))
 
 
 def read_labels(image: str | Path) -> Any:
@@ -69,7 +69,7 @@ def read_labels(image: str | Path) -> Any:
     return nib.Nifti1Image(labels, loaded.affine)
 
 
-def _named(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+def _name_regions(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise UsageError(f"{path} does not exist; give a table of the regions' names")
     names = read_table(path)

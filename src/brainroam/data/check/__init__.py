@@ -1,4 +1,4 @@
-"""Everything that is wrong with a multi-site cohort, at once, before it costs days."""
+"""Checks of a multi-site cohort: all findings at once, before a study costs days."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -19,7 +19,7 @@ __all__ = ["CheckReport", "Duplicate", "Finding", "check_cohort", "find_duplicat
 
 
 def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
-    """Look at a cohort from all sides.
+    """Run all checks on a cohort.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.listed_twice(cohort.excluded),
         groups.kept_together(table),
         groups.one_institution(table),
-        () if course is None else _of_series(cohort, course),
+        () if course is None else _check_series(cohort, course),
         measures.of_measures(cohort),
         series.missing_regions(cohort, over_limit, max_missing_rois),
         series.low_coverage(cohort),
@@ -82,8 +82,8 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     return CheckReport(_totals(cohort), _site_table(cohort), cohort.excluded, tuple(ordered))
 
 
-def _of_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
-    """What only time series can have."""
+def _check_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
+    """Findings about time series."""
     edges = correlations(cohort)
     yield from series.all_alike(cohort)
     yield from site_pattern.unlike_sites(cohort, edges)

@@ -1,4 +1,4 @@
-"""Finding the same person twice, under whatever name.
+"""Find people who are in the cohort twice, under any ids.
 
 A copy that was shifted, cut, rescaled or rounded still has nearly the same connectivity. What all people share is
 removed first, by regressing each person's edges on the mean edges; then the profiles of two different people correlate
@@ -86,7 +86,7 @@ def correlations(cohort: Cohort) -> np.ndarray:
 
 
 def _alike(edges: np.ndarray) -> Iterator[tuple[int, int, float]]:
-    """Positions of alike people and how alike they are."""
+    """Positions of similar pairs of people, with their similarity."""
     profiles, counts, close = _profiles(edges), np.zeros(N_BINS), []
     for start in range(0, len(profiles), PEOPLE_AT_A_TIME):
         block = profiles[start : start + PEOPLE_AT_A_TIME]
@@ -119,7 +119,7 @@ def _profiles(edges: np.ndarray) -> np.ndarray:
 
 
 def _median(values: np.ndarray, counts: np.ndarray) -> float:
-    """The median of values that occur so often.
+    """The median of values with these frequencies.
 
     >>> _median(np.array([3.0, 1.0, 2.0]), np.array([1, 5, 1]))
     1.0

@@ -1,4 +1,4 @@
-"""Rules about what belongs together: families, scans of one person, sites of one institution."""
+"""Rules about groups: families, scans of one person, sites of one institution."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def one_institution(table: pd.DataFrame) -> Iterator[Finding]:
 
 
 def kept_together(table: pd.DataFrame) -> Iterator[Finding]:
-    """What every split keeps on one side, and groups that are at several sites or are no groups."""
+    """Groups that every split keeps together, groups at several sites, and groups too large to be families."""
     if "study_group" in table and "group" not in table:
         levels = table["study_group"].value_counts()
         message = f"a column 'group' with {len(levels)} values ({listed(levels.index)}) is called 'study_group'"

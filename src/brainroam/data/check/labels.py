@@ -44,7 +44,7 @@ REMEDIES = {
 
 
 def unusable(table: pd.DataFrame) -> Iterator[Finding]:
-    """What makes it impossible to train on some sites and test on another."""
+    """Reasons why training on some sites and testing on another is impossible."""
     label = table["label"].dropna()
     if table.empty:
         yield Finding("error", "nobody-left", "nobody has signal in enough regions", "check the series and the atlas")
@@ -87,7 +87,7 @@ def listed_twice(excluded: pd.DataFrame) -> Iterator[Finding]:
 
 
 def class_balance(table: pd.DataFrame) -> Iterator[Finding]:
-    """Sites that are small or lopsided; where all have one class, that was said of the cohort."""
+    """Sites that are small or unbalanced; that all sites have one class is a finding of its own."""
     if not _with_both_classes(table):
         return
     for site, label in table.groupby("site")["label"]:
@@ -212,7 +212,7 @@ def contrast(cases: np.ndarray | pd.Series, controls: np.ndarray | pd.Series) ->
 
 
 def association(values: np.ndarray, label: np.ndarray, target: Target) -> tuple[float, float, str]:
-    """How far values go with the target: size as a Cohen's d, p value, and the size in words.
+    """Association of values with the target: size as a Cohen's d, p value, and the size in words.
 
     Cases against controls; the correlation with a number, r, as d = 2 r / sqrt(1 - r^2); of several classes the
     correlation ratio eta, likewise. 0 and 1 where there is nothing to test.
@@ -255,7 +255,7 @@ def unusable_covariates(table: pd.DataFrame, used: Sequence[str]) -> Iterator[Fi
 
 
 def covariate_gaps(table: pd.DataFrame, used: Sequence[str] = (), target: str = "") -> Iterator[Finding]:
-    """Covariates that are missing, for everybody, a whole site or some people; ``used`` are those of the study.
+    """Covariates that are missing for everybody, a whole site or some people; ``used`` are those of the study.
 
     The ``target`` is none: its column has left the table.
     """

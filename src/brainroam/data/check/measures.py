@@ -30,14 +30,14 @@ MAX_P, MIN_GAP = 0.01, 0.15  # of the shares of cases and of controls who lack a
 
 
 def of_measures(cohort: Cohort) -> Iterator[Finding]:
-    """What is wrong with each measurement that is no series, and with several of them together."""
+    """Findings about each measurement that is no series, and about several of them together."""
     for name, block in (cohort.blocks or {"": cohort}).items():
         if block.measure == "series":
             continue
         present = np.flatnonzero(~block.missing_rois.all(axis=1))
         if not len(present):
             continue
-        for finding in _of_one(block.subset(present)):
+        for finding in _check_block(block.subset(present)):
             yield replace(finding, message=f"{name}: {finding.message}") if name else finding
     yield from asymmetric(cohort)
     if cohort.blocks:
@@ -45,7 +45,7 @@ def of_measures(cohort: Cohort) -> Iterator[Finding]:
         yield from same_blocks(cohort)
 
 
-def _of_one(cohort: Cohort) -> Iterator[Finding]:
+def _check_block(cohort: Cohort) -> Iterator[Finding]:
     yield from copied_rows(cohort)
     if cohort.measure == "table":
         yield from units(cohort)
@@ -63,7 +63,7 @@ def _of_one(cohort: Cohort) -> Iterator[Finding]:
 
 
 def lacking(cohort: Cohort) -> Iterator[Finding]:
-    """Who has one measurement and not another, and whether cases lack it more often than controls."""
+    """People who lack one of several measurements, and whether cases lack it more often than controls."""
     table = cohort.table
     for name in cohort.blocks:
         gone = ~cohort.has_block(name)
@@ -146,7 +146,7 @@ def no_measures(cohort: Cohort) -> Iterator[Finding]:
 
 
 def _tell_the_target(cohort: Cohort, values: np.ndarray) -> np.ndarray:
-    """Columns that are what is predicted; of several classes, that tell two of them apart as symptoms do."""
+    """Mask of columns that are the target; of several classes, columns that separate two of them as symptoms do."""
     label, site, target = cohort.table["label"], cohort.table["site"], cohort.target
     if target.is_number:
         return np.abs(_correlations(values, label.to_numpy(dtype=float))) > IS_AGE
@@ -269,11 +269,16 @@ def units(cohort: Cohort) -> Iterator[Finding]:
 
 
 def zeros(cohort: Cohort) -> Iterator[Finding]:
-    """Columns that are positive but for some zeros, which then mean missing."""
-    values = np.concatenate(cohort.series)
-    with np.errstate(all="ignore"):
-        zero = (values == 0).mean(axis=0)
-        small = np.nanmin(np.where(values > 0, values, np.nan), axis=0) > 0.1 * np.nanmedian(values, axis=0)
+    """Columns that are positive but for some zeros, which then mean missing.
+
+    Others are far from zero, in units of their own site: one in centimetres is near zero for those in millimetres.
+    """
+    values, site = np.concatenate(cohort.series), cohort.table["site"].to_numpy()
+    zero = (values == 0).mean(axis=0)
+    positive = pd.DataFrame(np.where(values > 0, values, np.nan))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # columns that nobody has
+        small = np.nanmin(positive / positive.groupby(site).transform("median"), axis=0) > 0.1
     columns = (zero > 0) & (zero < MANY) & small & ~(values < 0).any(axis=0)
     if columns.any():
         each = listed(np.array(cohort.atlas.labels, dtype=object)[columns])

@@ -20,6 +20,7 @@ from brainroam.data.people import people_of
 from brainroam.data.readers.values import SENTINELS
 from brainroam.errors import listed
 
+AGE = "age"  # has one definition everywhere, but sites choose whom they scan
 FAR, WIDE = 4.0, 4.0
 LEAST = 8  # people of a site, with fewer of whom a spread says little
 BETWEEN = 0.5
@@ -29,14 +30,15 @@ FEW = 10  # different values, with fewer of which many people at the ends are no
 
 
 def of_a_number(cohort: Cohort) -> Iterator[Finding]:
-    """Everything that is doubtful about the target of a cohort."""
+    """All findings about a number as the target."""
     table = people_of(cohort.table, ()).dropna(subset="label")
     if table.empty:
         return
     values = pd.Series(cohort.target.forward(table["label"].to_numpy(dtype=float)), table.index)
     name, site = cohort.target.name, table["site"].astype(str)
     yield from _definition(name, values, site)
-    yield from _between(name, values, site)
+    yield from _constant(name, table["label"], site)
+    yield from _compare_sites(name, values, site)
     yield from _outliers(name, values, site, table)
     yield from _ends(name, table["label"], site)
     yield from _codes(name, table)
@@ -56,11 +58,24 @@ def _definition(name: str, values: pd.Series, site: pd.Series) -> Iterator[Findi
         far, ratio = abs(medians[one] - middle) / usual, spreads[one] / usual
         if far > FAR or not 1 / WIDE <= ratio <= WIDE:
             seen = f"its median lies {far:.1f} spreads from that of other sites, its spread is {ratio:.2g} of theirs"
+            what = f"{name} seems to be defined otherwise"
             advice = "see whether the same test, version and unit was used; convert it, or leave the site out"
-            yield Finding("warning", "other-definition", f"{name} seems to be defined otherwise: {seen}", advice, one)
+            if name == AGE:
+                what = "people are of another age"
+                advice = "see whether it is in years everywhere; if it is, errors of level there are to be expected"
+            yield Finding("warning", "other-definition", f"{what}: {seen}", advice, one)
 
 
-def _between(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]:
+def _constant(name: str, label: pd.Series, site: pd.Series) -> Iterator[Finding]:
+    """Sites where everybody has the same value."""
+    for one, here in label.groupby(site):
+        if len(here) >= LEAST and here.nunique() == 1:
+            message = f"{name} is {here.iloc[0]:g} for all {len(here)} people"
+            advice = "see whether it was measured there or filled in; nobody can be ordered at this site"
+            yield Finding("warning", "constant-target", message, advice, str(one))
+
+
+def _compare_sites(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]:
     within = float(np.square(values - values.groupby(site).transform("mean")).sum())
     total = float(np.square(values - values.mean()).sum())
     share = 1 - within / total if total > 0 else 0.0
@@ -71,10 +86,11 @@ def _between(name: str, values: pd.Series, site: pd.Series) -> Iterator[Finding]
 
 
 def _outliers(name: str, values: pd.Series, site: pd.Series, table: pd.DataFrame) -> Iterator[Finding]:
+    """People far from the median of their site, by the spread of all sites, or of their own where it is larger."""
     centred = values - values.groupby(site).transform("median")
-    spread = _spread(centred)
+    spread = np.maximum(centred.groupby(site).transform(_spread), _spread(centred))
     far = centred.abs() > OUTLYING * spread
-    if spread > 0 and far.any():
+    if _spread(centred) > 0 and far.any():
         who = listed(f"{row.subject} ({row.label:g})" for row in table[far].itertuples())
         message = f"{name} lies more than {OUTLYING:g} spreads from the median of the site: {who}"
         yield Finding("warning", "target-outlier", message, "see whether these are errors of typing or of units")

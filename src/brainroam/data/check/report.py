@@ -1,4 +1,4 @@
-"""What a check found, for people and for machines."""
+"""Findings of a check, as text, HTML and plain values."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +16,7 @@ MANY_SITES = 3  # with one kind of finding, beyond which they are told together
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth knowing about a cohort.
+    """One finding about a cohort.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Finding:
 
 
 def together(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings of one kind about many sites as one, in the place of the first; confounds of sites keep their figures.
+    """Join findings of one kind about many sites, in the place of the first; confounds of sites keep their figures.
 
     >>> found = [Finding("note", "constant-sex", "everybody is male", "none", site) for site in "ABCD"]
     >>> [finding.message for finding in together(found)]
@@ -86,7 +86,7 @@ class CheckReport:
 
     @property
     def usable(self) -> bool:
-        """Whether nothing stands in the way of training and evaluating on this cohort."""
+        """Whether there is no error: training and evaluation on this cohort are possible."""
         return not any(finding.severity == "error" for finding in self.findings)
 
     def _repr_html_(self) -> str:

@@ -9,7 +9,7 @@ from brainroam.data.check.report import Finding
 from brainroam.data.check.time_course import WEAK
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import group_codes
-from brainroam.errors import listed
+from brainroam.errors import counted, listed
 
 MIN_VOLUMES = 30  # one sliding window
 MAX_LACKING = 0.1  # share of a site's people who may lack signal in a region
@@ -20,30 +20,36 @@ def missing_regions(cohort: Cohort, over_limit: np.ndarray, limit: float) -> Ite
     counts = cohort.missing_rois.sum(axis=1)
     if over_limit.any():
         people, each = _people(cohort, over_limit, counts)
-        message = f"over {limit:.0%} of the {cohort.n_rois} regions have no signal in {_of_all(cohort, people)}: {each}"
+        what = "columns have no value" if cohort.measure == "table" else "regions have no signal"
+        message = f"over {limit:.0%} of the {cohort.n_rois} {what} in {_of(cohort, people)}: {each}"
         yield Finding("warning", "over-limit", message, "left out unless max_missing_rois is raised", None, people)
     if counts.any():
         people, each = _people(cohort, counts > 0, counts)
-        message = f"regions are constant or not finite in {_of_all(cohort, people)}: {each}"
-        yield Finding("warning", "missing-rois", message, "edges of these regions enter no fit", None, people)
+        what, remedy = "regions are constant or not finite", "edges of these regions enter no fit"
+        if cohort.measure == "table":
+            what, remedy = "columns have no value", "such a cell says nothing about the person"
+        yield Finding("warning", "missing-rois", f"{what} in {_of(cohort, people)}: {each}", remedy, None, people)
 
 
 def low_coverage(cohort: Cohort) -> Iterator[Finding]:
-    """Regions that many people of a site lack."""
+    """Regions, or columns of a table, that many people of a site lack, and more than one."""
     names = np.array(cohort.atlas.labels)
+    noun, what = ("column", "have no value") if cohort.measure == "table" else ("region", "lack signal")
     for site, rows in cohort.table.groupby("site").indices.items():
-        share = cohort.missing_rois[rows].mean(axis=0)
-        if (rare := share > MAX_LACKING).any():
+        lacking = cohort.missing_rois[rows]
+        share = lacking.mean(axis=0)
+        if (rare := (share > MAX_LACKING) & (lacking.sum(axis=0) > 1)).any():
             each = listed(f"{name} ({part:.0%})" for name, part in zip(names[rare], share[rare], strict=True))
-            message = f"over {MAX_LACKING:.0%} of the people lack signal in {rare.sum()} regions: {each}"
-            yield Finding("warning", "low-coverage", message, "read results on these regions with care", str(site))
+            where = counted(int(rare.sum()), noun, f"{noun}s")
+            message = f"over {MAX_LACKING:.0%} of the people {what} in {where}: {each}"
+            yield Finding("warning", "low-coverage", message, f"read results on these {noun}s with care", str(site))
 
 
 def weak_regions(cohort: Cohort, counts: np.ndarray) -> Iterator[Finding]:
     """Regions that hardly vary, as at the edge of the field of view."""
     if counts.any():
         people, each = _people(cohort, counts > 0, counts)
-        message = f"regions vary less than {WEAK:.0%} of the usual in {_of_all(cohort, people)}: {each}"
+        message = f"regions vary less than {WEAK:.0%} of the usual in {_of(cohort, people)}: {each}"
         remedy = "probably outside the field of view: look at the scans"
         yield Finding("note", "weak-rois", message, remedy, None, people)
 
@@ -53,7 +59,7 @@ def short_scans(cohort: Cohort) -> Iterator[Finding]:
     lengths = cohort.table["n_timepoints"].to_numpy()
     if (short := lengths < MIN_VOLUMES).any():
         people, each = _people(cohort, short, lengths)
-        message = f"fewer than {MIN_VOLUMES} volumes in {_of_all(cohort, people)}: {each}"
+        message = f"fewer than {MIN_VOLUMES} volumes in {_of(cohort, people)}: {each}"
         remedy = "shorter than a sliding window: choose a shorter window or leave them out"
         yield Finding("warning", "short-series", message, remedy, None, people)
 
@@ -91,7 +97,7 @@ def copies(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
         yield Finding("warning", "similar-ids", message, "make sure that they are two people", None, pair)
 
 
-def _of_all(cohort: Cohort, people: tuple[str, ...]) -> str:
+def _of(cohort: Cohort, people: tuple[str, ...]) -> str:
     return f"{len(people)} of {len(cohort)} people"
 
 

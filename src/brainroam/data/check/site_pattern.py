@@ -30,7 +30,7 @@ MIN_MIRRORED = 50  # pairs of edges; fewer agree or disagree by chance
 
 
 def unlike_sites(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
-    """Sites that agree with themselves and not with the others, and sites and people with left and right exchanged.
+    """Sites whose halves agree with each other but not with other sites, and exchanged left and right.
 
     ``edges`` are the `correlations` of everybody; where they are only some of the edges, a part of each site is looked
     at with all of them.
@@ -57,10 +57,10 @@ def unlike_sites(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
             yield Finding("warning", "unlike-site", message, remedy, site)
     pairs = cohort.atlas.homologues
     if pairs is not None:
-        yield from _exchanged(cohort, rows, people, means, mirrored_edges(pairs))
+        yield from _find_exchanged(cohort, rows, people, means, mirrored_edges(pairs))
 
 
-def _exchanged(
+def _find_exchanged(
     cohort: Cohort,
     rows: dict[str, np.ndarray],
     people: dict[str, np.ndarray],
@@ -104,7 +104,7 @@ def _exchanged(
 
 
 def _some(rows: np.ndarray) -> np.ndarray:
-    """At most so many as are enough, evenly spaced."""
+    """At most `MOST` of these positions, evenly spaced."""
     return rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST)).astype(int)]
 
 

@@ -1,4 +1,4 @@
-"""What a person's time course shows that connectivity does not: numbers that are no signal, steps, filters.
+"""Rules about time courses, which connectivity does not show: numbers that are no signal, steps, filters.
 
 All of it in one pass over the series (`measure`). With z the regions that vary, standardised over the T volumes, and
 means over regions:
@@ -116,7 +116,7 @@ def empty_volumes(cohort: Cohort) -> Iterator[Finding]:
     if EMPTY not in table or not table[EMPTY].any():
         return
     share = table[EMPTY] / (table[EMPTY] + table["n_timepoints"])
-    means = {name: share[table["label"] == code].mean() for code, name in _named(cohort.target).items()}
+    means = {name: share[table["label"] == code].mean() for code, name in _class_words(cohort.target).items()}
     by_class = ", ".join(f"{mean:.1%} in {name}" for name, mean in means.items() if np.isfinite(mean))
     by_site = share.groupby(table["site"]).mean().sort_values(ascending=False, kind="stable")
     sites = listed(f"{site} ({mean:.1%})" for site, mean in by_site[by_site > 0].items())
@@ -217,15 +217,15 @@ def _share(mask: pd.Series) -> str:
 
 
 def _classes(cohort: Cohort, mask: pd.Series) -> str:
-    """How many of them are of each class, and at which sites they are."""
+    """Counts of these people by class, and their sites, in words."""
     part = cohort.table[mask.to_numpy()]
     sites = part["site"].value_counts()
     where = listed(f"{site} ({n})" for site, n in sites.items())
-    counts = [f"{int((part['label'] == code).sum())} {name}" for code, name in _named(cohort.target).items()]
+    counts = [f"{int((part['label'] == code).sum())} {name}" for code, name in _class_words(cohort.target).items()]
     return f"; {' and '.join(counts)}, at {where}" if counts else f"; at {where}"
 
 
-def _named(target: Target) -> dict[int, str]:
+def _class_words(target: Target) -> dict[int, str]:
     """Words for the classes by their codes, the cases of two classes first; none for a number."""
     if target.is_two_classes:
         return {1: "cases", 0: "controls"}

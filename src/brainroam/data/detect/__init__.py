@@ -1,4 +1,4 @@
-"""What is in a folder? Look at the files and the table of people, and guess how to read them.
+"""Detect what is in a folder: guess how to read it, from its files and its table of people.
 
 Nothing is decided here that only the people who made the data can know: what cannot be told from names and values
 comes back as a `Question`. Ask, put the answer into ``given``, and look again.
@@ -19,7 +19,7 @@ from brainroam.data.readers.srpbs import DISORDERS
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
 from brainroam.errors import ReaderError, listed
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 
 __all__ = ["WITH_COLUMNS", "Guess", "Question", "look", "look_at_anatomy"]
 
@@ -50,7 +50,7 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     >>> guess.options["site_col"], guess.options["case"], guess.options["template"]
     ('Scanner location', '1', 'scan_{participant_id}.npy')
     """
-    folder, given = expanded(folder), dict(given or {})
+    folder, given = expand_home(folder), dict(given or {})
     if not folder.exists():
         raise ReaderError(f"{folder} does not exist; check the spelling, and the folder you are in ({Path.cwd()})")
     named = given.pop("reader", None)

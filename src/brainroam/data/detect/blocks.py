@@ -1,4 +1,4 @@
-"""What else was measured: square files, tables of many measures and arrays of everybody beside or instead of series.
+"""Detect further measurements: square files, tables of many measures, and arrays of everybody.
 
 A file that is named by an id is one person's. A group of such files is series or matrices by what three of them hold;
 files named after head motion or confounds are neither, where others stand beside them. Which of several groups of
@@ -8,11 +8,11 @@ columns of measures, or an array with a row, or a matrix, for each of them.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from brainroam.data.names import unpadded
 from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns
-from brainroam.data.readers.repeats import starred
+from brainroam.data.readers.repeats import with_stars
 from brainroam.data.readers.series import read_series
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
@@ -48,8 +48,25 @@ NUISANCE = re.compile(
 )
 
 
-#: By file, the columns that are measures, how many people have a row, and whether it is of FreeSurfer.
-Tables = dict[Path, tuple[frozenset[str], int, bool]]
+class Table(NamedTuple):
+    """The columns of a table that are measures, how many people have a row, and whether it is of FreeSurfer."""
+
+    measures: frozenset[str]
+    n_people: int
+    of_anatomy: bool
+
+
+Tables = dict[Path, Table]
+
+
+@dataclass
+class FilesOfEverybody:
+    """Files that hold all people: tables of many measures, tables of few, arrays by shape, tables of other ids."""
+
+    tables: Tables = field(default_factory=dict)
+    small: list[Path] = field(default_factory=list)
+    arrays: dict[Path, tuple[int, ...]] = field(default_factory=dict)
+    strange: list[Path] = field(default_factory=list)
 
 
 @dataclass
@@ -88,7 +105,7 @@ def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[G
         people_of[before].add(person)
     by_place: dict[tuple[str, str, str], Group] = defaultdict(Group)
     for file, (above, before, after, person) in found.items():
-        place = "/".join("*" if unpadded(part) in wanted else part for part in starred(above).split("/"))
+        place = "/".join("*" if unpadded(part) in wanted else part for part in with_stars(above).split("/"))
         of_most = len(people_of[before]) > MOSTLY * len(wanted)  # what only some people have there is their site
         group = by_place[("", "", after) if anew else (place, before if of_most else "", after)]
         group.name = f"{before if of_most else ''}*{after}"
@@ -129,53 +146,69 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     subject = str(guess.options["subject_col"])
     ids = codes(people[subject])
     ids = ids[ids != ""]
-    tables_of_people = _listed(guess.options["participants"])
+    tables_of_people = _as_names(guess.options["participants"])
     own_tables = {Path(item).resolve() for item in tables_of_people}
     files = [] if alone else [file for file in series_files(folder) if file.resolve() not in own_tables]
     groups = groups_of(folder, files, ids)
     taken = {file for group in groups for file in group.files}
     roster = pd.DataFrame({"subject": ids.to_numpy()})
-    tables, small, arrays, strange = _of_everybody([file for file in files if file not in taken], roster, len(people))
+    of_all = _sort_files([file for file in files if file not in taken], roster, len(people))
     left = list[str]()
     series = _only_measurements([group for group in groups if group.kind == "series"], left)
     series = series or [group for group in groups if group.kind == UNREADABLE]  # their reader says what is wrong
     series = _without_copies(series, left)
     matrices = _without_copies([group for group in groups if group.kind == "matrices"], left)
     if not series and not matrices:
-        _people_and_tables(people, guess, bool(tables or arrays))
+        _people_and_tables(people, guess, bool(of_all.tables or of_all.arrays))
     own = next(iter([*series, *matrices]), None)
     if own is not None:
         guess.files = own.files
     if series[1:]:
         _ask_which_series(series, folder, ids.tolist(), guess)
-    if small:
-        left.append(f"few measures in {listed(path.name for path in small)}")
-    if strange:
+    if of_all.small:
+        left.append(f"few measures in {listed(path.name for path in of_all.small)}")
+    if of_all.strange:
         left.append(
-            f"no ids of these people, as {listed(ids, 2)}, in a column of {listed(path.name for path in strange)}, "
+            f"no ids of these people, as {listed(ids, 2)}, in a column of "
+            f"{listed(path.name for path in of_all.strange)}, "
             "which measures something"
         )
-    made_of_series = [group for group in matrices if _made_of(group, own)]
+    made_of_series = [group for group in matrices if _are_correlations_of(group, own)]
     left += [f"{group.name}: the correlations of the series, which are computed anyway" for group in made_of_series]
     further = [group for group in matrices if group is not own and group not in made_of_series]
-    for group in further:
-        name = _name(_told_apart(group, own) if own and own.kind == "matrices" else "connectivity", guess)
+    _add_matrices(further, own, folder, guess)
+    _add_arrays(of_all.arrays, tables_of_people[0], guess)
+    _add_tables(of_all.tables, len(ids), guess)
+    if left:
+        guess.remarks["blocks"] = f"not taken: {'; '.join(left)}"
+    _name_the_data(own, further, folder, guess)
+
+
+def _add_matrices(groups: list[Group], own: Group | None, folder: Path, guess: Guess) -> None:
+    """A block for each group of matrices, one file per person."""
+    for group in groups:
+        name = _name(_distinguish(group, own) if own and own.kind == "matrices" else "connectivity", guess)
         guess.blocks[name] = {"matrices": group.pattern(folder)}
         guess.remarks[name] = f"one matrix of {_size(group.files[0])} regions for each of {len(group.people)} people"
-    for path, shape in arrays:
+
+
+def _add_arrays(arrays: Mapping[Path, tuple[int, ...]], ids: str, guess: Guess) -> None:
+    """A block for each array of everybody, whose rows are in the order of the table ``ids``."""
+    for path, shape in arrays.items():
         name = _name(path.stem, guess)
         kind = "matrices" if len(shape) == 3 else "table"
-        guess.blocks[name] = {kind: path.as_posix(), "ids": tables_of_people[0]}
+        guess.blocks[name] = {kind: path.as_posix(), "ids": ids}
         guess.remarks[name] = f"an array of {' x '.join(map(str, shape))}: its rows are taken to be those of this table"
-    anatomy = _take_anatomy(tables, len(ids), guess)
+
+
+def _add_tables(tables: Tables, n_people: int, guess: Guess) -> None:
+    """A block for anatomy, and one for every other table of measures."""
+    anatomy = _take_anatomy(tables, n_people, guess)
     for path in tables:
         if path not in anatomy:
             name = _name(path.name.split(".")[0], guess)
             guess.blocks[name] = {"table": path.as_posix()}
-            guess.remarks[name] = _told(tables, [path], len(ids))
-    if left:
-        guess.remarks["blocks"] = f"not taken: {'; '.join(left)}"
-    _name_the_data(own, further, folder, guess)
+            guess.remarks[name] = _describe_tables(tables, [path], n_people)
 
 
 def _only_measurements(groups: list[Group], left: list[str]) -> list[Group]:
@@ -201,27 +234,27 @@ def _ask_which_series(series: Sequence[Group], folder: Path, ids: list[str], gue
 def look_at_anatomy(folder: Path, subjects: Sequence[str], guess: Guess) -> None:
     """Add FreeSurfer tables that stand beside the data of a layout that has its own table of people."""
     files = [file for file in files_below(folder) if is_table(file) and FREESURFER.search(file.name)]
-    tables, *_ = _of_everybody(files, pd.DataFrame({"subject": list(subjects)}), len(subjects))
-    _take_anatomy(tables, len(subjects), guess)
+    of_all = _sort_files(files, pd.DataFrame({"subject": list(subjects)}), len(subjects))
+    _take_anatomy(of_all.tables, len(subjects), guess)
 
 
 def _take_anatomy(tables: Tables, n_people: int, guess: Guess) -> list[Path]:
     """Put all FreeSurfer tables into one block."""
-    anatomy = [path for path in tables if tables[path][2]]
+    anatomy = [path for path in tables if tables[path].of_anatomy]
     if anatomy:
         name = _name("anatomy", guess)
         guess.blocks[name] = {"table": [path.as_posix() for path in anatomy]}
-        guess.remarks[name] = _told(tables, anatomy, n_people)
+        guess.remarks[name] = _describe_tables(tables, anatomy, n_people)
     return anatomy
 
 
-def _told(tables: Tables, paths: Sequence[Path], n: int) -> str:
-    measures = set[str]().union(*(tables[path][0] for path in paths))  # of FreeSurfer some stand in every table
-    rows = min(tables[path][1] for path in paths)
+def _describe_tables(tables: Tables, paths: Sequence[Path], n: int) -> str:
+    measures = set[str]().union(*(tables[path].measures for path in paths))  # of FreeSurfer some stand in every table
+    rows = min(tables[path].n_people for path in paths)
     return f"{len(measures)} columns of measures; {rows} of {n} people have a row"
 
 
-def _listed(given: Any) -> list[str]:
+def _as_names(given: Any) -> list[str]:
     return [str(given)] if isinstance(given, (str, Path)) else [str(item) for item in given]
 
 
@@ -237,11 +270,11 @@ def _size(file: Path) -> int:
     return int(read_series(file).values.shape[1])
 
 
-def _told_apart(group: Group, other: Group) -> str:
+def _distinguish(group: Group, other: Group) -> str:
     """A name for one of two groups of files: that of its folder, else the words that the other's files lack.
 
     >>> one, other = (Group([Path("fc/x.csv")], name=f"*_task-{task}_relmat.tsv") for task in ("rest", "nback"))
-    >>> _told_apart(one, other)
+    >>> _distinguish(one, other)
     'rest'
     """
     above = group.files[0].parent
@@ -277,7 +310,7 @@ def _same(x: np.ndarray, y: np.ndarray) -> bool:
     return np.allclose(x[beside], y[beside], rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
-def _made_of(group: Group, own: Group | None) -> bool:
+def _are_correlations_of(group: Group, own: Group | None) -> bool:
     """Whether matrices are the correlations of the series, which are computed anyway."""
     if own is None or own.kind != "series":
         return False
@@ -301,11 +334,9 @@ def _by_person(group: Group) -> dict[str, Path]:
     return found
 
 
-def _of_everybody(
-    files: Sequence[Path], roster: pd.DataFrame, n_rows: int
-) -> tuple[Tables, list[Path], list[tuple[Path, tuple[int, ...]]], list[Path]]:
-    """Tables of many measures, tables of few, arrays by shape, and tables of many measures of other ids."""
-    tables, small, arrays, strange = Tables(), list[Path](), list[tuple[Path, tuple[int, ...]]](), list[Path]()
+def _sort_files(files: Sequence[Path], roster: pd.DataFrame, n_rows: int) -> FilesOfEverybody:
+    """The files that hold all people, by their kind."""
+    of_all = FilesOfEverybody()
     for file in files:
         if any(word in file.name for word in NO_BLOCK):
             continue
@@ -313,7 +344,7 @@ def _of_everybody(
             if file.suffix.lower() in ARRAYS:
                 shape: tuple[int, ...] = read_array(file).shape
                 if shape[0] == n_rows and (len(shape) == 2 or (len(shape) == 3 and shape[1] == shape[2])):
-                    arrays.append((file, shape))
+                    of_all.arrays[file] = shape
             elif is_table(file):
                 table = read_table(file)
                 match = rows_of(table, roster)
@@ -323,19 +354,19 @@ def _of_everybody(
                 of_anatomy = any(FREESURFER.search(name) for name in named)
                 if match.column is None or not len(match.rows) > MOSTLY * min(len(roster), len(table)):
                     if len(measures) >= MANY and len(table) >= MANY:
-                        strange.append(file)
+                        of_all.strange.append(file)
                 elif len(measures) >= MANY or (of_anatomy and len(measures) >= FEW):
-                    tables[file] = measures, len(match.rows), of_anatomy
+                    of_all.tables[file] = Table(measures, len(match.rows), of_anatomy)
                 elif len(measures) >= FEW:
-                    small.append(file)
+                    of_all.small.append(file)
         except BrainroamError:
             continue  # not a table, or not one of people
-    return tables, small, arrays, strange
+    return of_all
 
 
 def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> None:
-    """No file is one person's: the table of people is the data, with its own measures or with none."""
-    tables = _listed(guess.options.pop("participants"))
+    """The guess where no file is one person's: the table of people is the data, with or without measures of its own."""
+    tables = _as_names(guess.options.pop("participants"))
     if tables[1:]:
         guess.options["participants"] = tables[1:]  # the data are the first; the reader takes further ones only
     guess.reader, guess.data = "table", Path(tables[0])
@@ -363,7 +394,7 @@ def _name_the_data(own: Group | None, further: Sequence[Group], folder: Path, gu
         if guess.blocks and guess.options.get("measures") != NO_COLUMN:
             guess.blocks = {_name(Path(path).stem, guess): {"table": path}, **guess.blocks}
     elif guess.blocks and own is not None and own.kind == "matrices":
-        name = _name(_told_apart(own, further[0]) if further else "connectivity", guess)  # as rest beside nback
+        name = _name(_distinguish(own, further[0]) if further else "connectivity", guess)  # as rest beside nback
         guess.blocks = {name: {"matrices": guess.data.as_posix()}, **guess.blocks}
     elif guess.blocks:
         guess.blocks = {_name("rest", guess): {"series": folder.as_posix()}, **guess.blocks}

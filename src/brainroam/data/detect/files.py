@@ -1,4 +1,4 @@
-"""Where the series of the people are, how many regions they have, and whether time runs down or across."""
+"""Detect the series of the people: their paths, number of regions, and whether time runs down or across."""
 
 import re
 from collections import Counter, defaultdict
@@ -9,7 +9,7 @@ from brainroam.data.atlas import SHIPPED
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.names import canonical, unpadded
 from brainroam.data.readers.locate import ID, SITE, files_below, match_template, refuse_volumes
-from brainroam.data.readers.repeats import starred
+from brainroam.data.readers.repeats import with_stars
 from brainroam.data.readers.series import read_series, region_count, suffix_of
 from brainroam.data.target import is_control
 from brainroam.errors import listed
@@ -77,7 +77,7 @@ def _telling_sites(folder: Path, template: str, ids: list[str], sites: list[str]
 
 
 def _look_for_sites(places: list[tuple[str, ...]], guess: Guess) -> None:
-    """Where no column tells the site: a level of folders of which each holds several people."""
+    """Look for the site where no column has it: a level of folders of which each holds several people."""
     open_ = [question for question in guess.questions if question.option == "site_col"]
     if not open_:
         return
@@ -139,7 +139,7 @@ def _no_places(names: list[str]) -> bool:
 
 
 def _look_at_shapes(shapes: list[tuple[int, ...]], named: bool, guess: Guess) -> None:
-    """Regions are what everybody has the same number of, or as many as a known atlas."""
+    """Find the axis of regions: its length is the same for everybody, or that of a known atlas."""
     if not shapes:
         return
     n_rois, turned = region_count(shapes)
@@ -201,9 +201,9 @@ def around_id(file: str, wanted: set[str]) -> tuple[str, str, str, str] | None:
     if inside:
         word = max(inside, key=len)
         before, _, after = name.partition(word)
-        return folder + slash, before.removesuffix("sub-"), starred(after), unpadded(word)
+        return folder + slash, before.removesuffix("sub-"), with_stars(after), unpadded(word)
     parts = file.split("/")
     for k, part in enumerate(parts[:-1]):
         if unpadded(part) in wanted:
-            return "".join(f"{p}/" for p in parts[:k]), "", "/" + starred("/".join(parts[k + 1 :])), unpadded(part)
+            return "".join(f"{p}/" for p in parts[:k]), "", "/" + with_stars("/".join(parts[k + 1 :])), unpadded(part)
     return None

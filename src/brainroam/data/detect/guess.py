@@ -1,4 +1,4 @@
-"""What a guess is: the entries of a study file, remarks on them, and what has to be asked."""
+"""`Guess`: the entries of a study file, remarks on them, and open questions."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ class Question:
 
 @dataclass
 class Guess:
-    """How to read a folder: the entries of a study file, remarks on them, and what has to be asked.
+    """A guess how to read a folder: the entries of a study file, remarks on them, and open questions.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which file is the table of people, which of its columns is what, and what its codes mean."""
+"""Detect the table of people, the roles of its columns, and the meaning of its codes."""
 
 import re
 import shlex
@@ -46,6 +46,7 @@ HOUSE = {
     "organization",
 }
 MIN_IDS = 0.5
+MOST_CLASSES = 20
 UNIQUE = 0.9  # of a column of ids
 MOST_FOLDERS, MOST_TABLES = 100, 20  # that are looked through for a table of people; more tables are people's series
 OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
@@ -110,7 +111,8 @@ def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess:
         free = tuple(name for name in map(str, table.columns) if name not in taken | others)
         text = f"Which column of {path.name} holds the {CALLED.get(role, role)}?"
         if role == "label":  # people to be predicted have none
-            text, free = f"{text} none if nobody's is known", (*free, NO_COLUMN)
+            free = (*(name for name in free if _could_be_classes(table[name])), NO_COLUMN)
+            text = f"{text} none if nobody's is known; --target COLUMN, as --target age, predicts something else"
         guess.questions.append(Question(option, text, free))
     return None
 
@@ -124,9 +126,9 @@ def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path
     above = folder.resolve().parents[: 2 if guess.reader == "bids" else 1]
     beside = _folders_of_tables(above[0] if guess.reader == "bids" else folder)
     for place in [folder, *above, *beside]:
-        best = max(_tables(place), key=lambda path: _ids_found(path, files)[0], default=None)
-        if best is not None and (place == folder or _ids_found(best, files)[0] > MIN_IDS):
-            _, sheet = _ids_found(best, files)
+        best = max(_tables(place), key=lambda path: _share_of_ids(path, files)[0], default=None)
+        if best is not None and (place == folder or _share_of_ids(best, files)[0] > MIN_IDS):
+            _, sheet = _share_of_ids(best, files)
             if sheet is not None:
                 guess.options.setdefault("sheet", sheet)
             return [best]
@@ -134,7 +136,7 @@ def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path
 
 
 def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess, files: list[str]) -> list[Path]:
-    """Tables in the same folder that tell of the same people what this one does not."""
+    """Tables in the same folder with further columns of the same people."""
     wanted = {role for role in ROLES if f"{role}_col" not in guess.options and not _fitting(table, role, files)}
     ids, beside = set(table[subject].map(same_id)), []
     for other in _tables(path.parent):
@@ -161,7 +163,7 @@ def _folders_of_tables(folder: Path) -> list[Path]:
     return [item for item in below if 0 < sum(map(is_table, item.iterdir())) <= MOST_TABLES]
 
 
-def _ids_found(path: Path, files: list[str]) -> tuple[float, str | None]:
+def _share_of_ids(path: Path, files: list[str]) -> tuple[float, str | None]:
     """Share of the people in a table, by its likeliest column, who have a file; and the sheet, if not the first."""
     try:
         sheets = read_workbook(path) if path.suffix.lower() == ".xlsx" else {"": read_table(path)}
@@ -181,14 +183,14 @@ def _fitting(table: pd.DataFrame, role: str, files: list[str]) -> list[str]:
     usual = {name: rank for rank, name in enumerate(USUAL[role])}
     scored = []
     for place, name in enumerate(map(str, table.columns)):
-        named = names_role(name, role) or (role == "mean_fd" and is_motion(name))
+        named = names_role(name, role) or name.lower() in usual or (role == "mean_fd" and is_motion(name))
         if role == "age" and ONSET.search(name):
             continue
         share = _share_with_file(table[name], files) if role == "subject" else 0.0
         leads = role == "subject" and place == 0 and _are_words(table[name])
         visits = role == "subject" and named and _ids_of_visits(table, name)
         if (named or leads or share > 0.5) and (
-            _holds(table[name], role) or visits or (role == "subject" and _ids_of_sites(table, name))
+            _fits_role(table[name], role) or visits or (role == "subject" and _ids_of_sites(table, name))
         ):
             rank = usual.get(name.lower(), len(usual) + (role == "mean_fd" and not is_motion(name)))
             scored.append((-round(share, 2), not visits, rank, not named, place, name))
@@ -204,7 +206,7 @@ def _ids_of_sites(table: pd.DataFrame, name: str) -> bool:
     """Whether a column holds ids that begin anew at every site: with a column of sites it tells people apart."""
     sites = [str(other) for other in table.columns if other != name and names_role(str(other), "site")]
     return any(
-        _holds(table[site], "site") and len(table[[site, name]].drop_duplicates()) > UNIQUE * len(table)
+        _fits_role(table[site], "site") and len(table[[site, name]].drop_duplicates()) > UNIQUE * len(table)
         for site in sites
     )
 
@@ -218,7 +220,7 @@ def _ids_of_visits(table: pd.DataFrame, name: str) -> bool:
     return any(len(table[[name, session]].drop_duplicates()) > UNIQUE * len(table) for session in sessions)
 
 
-def _holds(values: pd.Series, role: str) -> bool:
+def _fits_role(values: pd.Series, role: str) -> bool:
     """Whether the values of a column could be what the role asks for."""
     known = values[~is_empty(values)]
     distinct = known.nunique()
@@ -233,6 +235,11 @@ def _holds(values: pd.Series, role: str) -> bool:
     if role == "sex":
         return 1 <= distinct <= 6
     return 1 <= distinct <= max(2, len(known) // 2)
+
+
+def _could_be_classes(values: pd.Series) -> bool:
+    """Whether a column of any name has so few different values that they may be diagnoses; measures have many."""
+    return 2 <= values[~is_empty(values)].nunique() <= MOST_CLASSES
 
 
 def _share_with_file(ids: pd.Series, files: list[str]) -> float:
@@ -279,7 +286,7 @@ def _look_at_institutions(table: pd.DataFrame, guess: Guess) -> None:
         return
     taken = set(guess.options.values()) if all(isinstance(v, str) for v in guess.options.values()) else {site}
     for name in map(str, table.columns):
-        if name in taken or not words_in(name) & HOUSE or not _holds(table[name], "site"):
+        if name in taken or not words_in(name) & HOUSE or not _fits_role(table[name], "site"):
             continue
         pairs = table.loc[~is_empty(table[site]), [site, name]].drop_duplicates()
         if pairs[site].is_unique and 1 < pairs[name].nunique() < len(pairs):

@@ -1,4 +1,4 @@
-"""From preprocessed volumes to regional series, through nilearn: what fMRIPrep wrote becomes what the readers read.
+"""From preprocessed volumes of fMRIPrep to regional series that the readers read, through nilearn.
 
 `runs` finds the images, `parcellation` the regions, `signals` turns one image into one series, and `output` writes it
 as a BIDS derivative. `brainroam.execution.extraction` does it for a whole dataset.

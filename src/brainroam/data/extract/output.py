@@ -1,4 +1,4 @@
-"""What is written: a BIDS derivative that `brainroam init` reads, with a record of how each file was made.
+"""Output: a BIDS derivative that `brainroam init` reads, with a record of how each file was made.
 
 ::
 

@@ -89,7 +89,7 @@ def load_parcellation(source: str, names: Path | None = None) -> Parcellation:
     atlas = load_atlas(name)
     if name in SPHERES:
         return Parcellation(name, _table(atlas, range(1, len(atlas) + 1)))
-    labels, affine, index = _fetched(name, atlas)
+    labels, affine, index = _fetch_atlas(name, atlas)
     return Parcellation(name.replace("-", "x"), _table(atlas, index), labels, affine)
 
 
@@ -99,7 +99,7 @@ def _table(atlas: Atlas, index: Iterable[int]) -> pd.DataFrame:
     return table if atlas.networks is None else table.assign(network=atlas.networks)
 
 
-def _fetched(name: str, atlas: Atlas) -> tuple[np.ndarray, np.ndarray, list[int]]:
+def _fetch_atlas(name: str, atlas: Atlas) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """The image of a known atlas, from nilearn's cache or from the network."""
     from nilearn import datasets
 

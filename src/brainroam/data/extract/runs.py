@@ -1,4 +1,4 @@
-"""Which images of an fMRIPrep folder to read, and what belongs to each: mask, confounds, TR."""
+"""The images of an fMRIPrep folder to read, each with mask, confounds and TR."""
 
 import json
 from collections.abc import Callable

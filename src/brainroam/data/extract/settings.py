@@ -1,4 +1,4 @@
-"""What is done to the signals: the choices a methods section has to name.
+"""Settings of the extraction: the choices that a methods section has to name.
 
 A folder of series says here that `brainroam extract` made it; readers look here, so nothing here imports them.
 """
@@ -54,7 +54,7 @@ class Settings:
             raise UsageError(f"the band from {self.high_pass:g} to {self.low_pass:g} Hz is empty")
 
     def in_words(self) -> str:
-        """For a methods section.
+        """The settings as sentences for a methods section.
 
         >>> print(Settings(gsr=True).in_words())  # doctest: +ELLIPSIS
         regional means of volumes ... confounds 'simple' with the global signal, high-pass 0.01 Hz, low-pass 0.1 Hz, ...
@@ -75,7 +75,7 @@ class Settings:
         return asdict(self)
 
 
-def how_made(folder: Path) -> str | None:
+def describe_extraction(folder: Path) -> str | None:
     """How the series of a folder that we extracted were made, in words; None for any other folder."""
     try:
         content = json.loads((folder / "dataset_description.json").read_text(encoding="utf-8"))

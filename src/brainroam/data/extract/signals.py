@@ -1,4 +1,4 @@
-"""One image, one series: regional means, cleaned of confounds and filtered by nilearn, and how far each region is seen.
+"""The series of one image: regional means, cleaned of confounds and filtered by nilearn, and the coverage of regions.
 
     coverage_r = |voxels of region r inside the brain mask that vary| / |voxels of region r|
     x_r(t)     = mean over those voxels, then confounds, trend and band in one orthogonal step (nilearn.signal.clean)

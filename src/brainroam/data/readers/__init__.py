@@ -22,7 +22,7 @@ from brainroam.data.readers.participants import Request, Scratch
 from brainroam.data.readers.participants_table import NO_COLUMN
 from brainroam.data.readers.series import suffix_of
 from brainroam.errors import ReaderError, UsageError, listed, unknown
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 from brainroam.utils.workers import Workers
 
 __all__ = ["READERS", "fetch_abide", "option_defaults", "read_cohort", "reader_options"]
@@ -68,13 +68,13 @@ def read_cohort(
     **options: Any,
 ) -> Cohort:
     """Read people from a path of any layout, as they are; `brainroam.load_cohort` prepares them and tells the rest."""
-    path = expanded(path)
+    path = expand_home(path)
     if not os.path.exists(path):  # unlike the path's own method it never raises, however long the name
         raise ReaderError(f"{path} does not exist; check the spelling, and the folder you are in ({Path.cwd()})")
     given = {key: value for key, value in options.items() if value is not None}
     require_label = require_label and str(given.get("label_col", "")).lower() != NO_COLUMN
-    name, path = _located(path, series_only=not require_label) if reader == "auto" else (reader, path)
-    _known(name)
+    name, path = _locate(path, series_only=not require_label) if reader == "auto" else (reader, path)
+    _require_known(name)
     chosen = None if sites is None else tuple(str(site) for site in ([sites] if isinstance(sites, str) else sites))
     kept_in = None if spool is None else Scratch(Path(spool))
     request = Request(
@@ -94,7 +94,7 @@ def read_cohort(
     return READERS[name].read(path, request, **_keywords(name, given))
 
 
-def _known(name: str) -> None:
+def _require_known(name: str) -> None:
     if name not in READERS:
         raise unknown("reader", name, ["auto", *READERS])
 
@@ -125,7 +125,7 @@ def option_defaults(name: str) -> dict[str, Any]:
 
 def _option_groups(name: str) -> dict[str, list[str]]:
     """The keyword arguments of a reader, each with the options it stands for."""
-    _known(name)
+    _require_known(name)
     arguments = inspect.signature(READERS[name].read).parameters.values()
     return {
         argument.name: [field.name for field in fields(argument.default)]
@@ -157,12 +157,12 @@ def _keywords(name: str, given: dict[str, Any]) -> dict[str, Any]:
 
 def detect(path: Path) -> tuple[str, Path]:
     """The first reader that recognises a path, or the only folder one or two levels below it, and that path."""
-    name = _recognised(path)
+    name = _recognise(path)
     if name is not None:
         return name, path
     for level in ("*", "*/*"):
         folders = [folder for folder in sorted(path.glob(level)) if folder.is_dir() and folder.name[0] != "."]
-        layouts = [(name, folder) for folder in folders[:MAX_FOLDERS] if (name := _recognised(folder))]
+        layouts = [(name, folder) for folder in folders[:MAX_FOLDERS] if (name := _recognise(folder))]
         if len(layouts) == 1:
             return layouts[0]
         if layouts:
@@ -173,11 +173,11 @@ def detect(path: Path) -> tuple[str, Path]:
     raise ReaderError(f"{path} is no layout brainroam knows. Tried, and looked for:{tried}{remedy}")
 
 
-def _recognised(path: Path) -> str | None:
+def _recognise(path: Path) -> str | None:
     return next((name for name, module in READERS.items() if module.recognises(path)), None)
 
 
-def _located(path: Path, series_only: bool) -> tuple[str, Path]:
+def _locate(path: Path, series_only: bool) -> tuple[str, Path]:
     """As `detect`; people who are only to be predicted may be a folder of series without a table."""
     try:
         return detect(path)

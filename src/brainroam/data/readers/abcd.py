@@ -26,7 +26,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.readers.bids import Selection, find_series, parcellated_files, read_with_tr
 from brainroam.data.readers.locate import USUAL_FILES, Files
 from brainroam.data.readers.participants import Participants, Request
-from brainroam.data.readers.repeats import Repeats, choose, read_joined
+from brainroam.data.readers.repeats import Repeats, choose, read_and_join
 from brainroam.data.readers.tables import column, read_table
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import MISSING, ONE_IS_MALE, ages, codes, sexes
@@ -66,7 +66,7 @@ def read(
     repeats = Repeats(runs=runs)
     roster = _roster(Path(participants) if participants else path, request)
     if files.template is not None:
-        scans, roi_set, sought, read_one = files.find(path, roster.known), None, files.sought, files.read
+        scans, roi_set, sought, read_one = files.find(path, roster.known), None, files.search_words, files.read
     else:
         scans, roi_set = find_series(_all_series(path), selection, request, path)
         sought, read_one = f"a series of {roi_set} below {path}", read_with_tr
@@ -74,7 +74,7 @@ def read(
     roster.require_files(chosen.first_files, sought)
 
     def first_volumes(subject: str) -> Series:
-        series = read_joined(chosen.files[subject], read_one)
+        series = read_and_join(chosen.files[subject], read_one)
         return replace(series, values=series.values[:volumes])
 
     made_by_user = files.template is not None and files.transpose is None

@@ -98,10 +98,10 @@ def _variants(path: Path) -> dict[tuple[str, str], Path]:
         for strategy in STRATEGIES
         if any((place / pipeline / strategy).rglob("*_rois_*.1D"))
     }
-    return {key: folder for key, folder in variants.items() if _related(folder, path)}
+    return {key: folder for key, folder in variants.items() if _is_related(folder, path)}
 
 
-def _related(folder: Path, path: Path) -> bool:
+def _is_related(folder: Path, path: Path) -> bool:
     """Series count when they are below the path asked for, or when the path is the folder they are in."""
     folder, path = folder.resolve(), path.resolve()
     return folder.is_relative_to(path) or path.is_relative_to(folder)

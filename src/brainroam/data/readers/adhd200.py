@@ -23,7 +23,7 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.participants import Participants, Request, choose_roi_set
-from brainroam.data.readers.repeats import Chosen, Repeats, Scan, choose, read_joined, rows_of_scans
+from brainroam.data.readers.repeats import Chosen, Repeats, Scan, choose, read_and_join, rows_of_scans
 from brainroam.data.readers.series import read_series
 from brainroam.data.readers.tables import column, nearest, read_table
 from brainroam.data.readers.values import ages, codes, labels, sexes
@@ -85,7 +85,7 @@ def read(
     roster = _roster(source, chosen, request, quality_checked)
     roster.require_files(chosen.first_files, f"{kind}wmrda<id>_session_*_rest_*_{roi_set}_TCs.1D below {path}")
     name = f"adhd200_{roi_set}" if roi_set in SHIPPED and roi_set != "aal" else roi_set
-    return roster.cohort(lambda subject: read_joined(chosen.files[subject], read_series), name)
+    return roster.cohort(lambda subject: read_and_join(chosen.files[subject], read_series), name)
 
 
 def _roster(source: Path, chosen: Chosen, request: Request, quality_checked: bool) -> Participants:

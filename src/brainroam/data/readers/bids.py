@@ -27,11 +27,11 @@ import pandas as pd
 
 from brainroam.data.atlas.known import canonical
 from brainroam.data.cohort import Cohort
-from brainroam.data.extract.settings import how_made
+from brainroam.data.extract.settings import describe_extraction
 from brainroam.data.names import bare_id, unpadded
 from brainroam.data.readers.participants import Participants, Request, choose_roi_set
 from brainroam.data.readers.participants_table import USUAL_COLUMNS, Columns, find_participants, read_participants
-from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, Scan, choose, read_joined, rows_of_scans
+from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, Scan, choose, read_and_join, rows_of_scans
 from brainroam.data.readers.series import PARCELLATED, read_series
 from brainroam.data.readers.tables import read_table
 from brainroam.data.readers.text import Series
@@ -98,14 +98,14 @@ def find_series(
     task = selection.task or ("rest" if "rest" in tasks and len(tasks) > 1 else None)
     asked = {"task": task, "ses": selection.session, "run": selection.run, "desc": selection.desc}
     for entity, value in {**asked, "space": selection.space}.items():
-        paths = _filtered(paths, entity, value)
+        paths = _select_entity(paths, entity, value)
     people: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
         people[f"sub-{entities(path)['sub']}"].append(path)
     return {subject: _scans(files, subject) for subject, files in people.items()}, roi_set
 
 
-def _filtered(paths: list[Path], entity: str, value: str | None) -> list[Path]:
+def _select_entity(paths: list[Path], entity: str, value: str | None) -> list[Path]:
     if value is None:
         return paths
     wanted = str(value).removeprefix(f"{entity}-")
@@ -203,8 +203,8 @@ def read(
         rows["mean_fd"] = [mean_displacement(chosen.files.get(name, ())) for name in rows["subject"]]
     roster = Participants(rows, request, sources[0])
     roster.require_files(chosen.first_files, f"a series of {roi_set} below {roots[0]}")
-    cohort = roster.cohort(lambda subject: read_joined(chosen.files[subject], read_with_tr), roi_set)
-    made = how_made(roots[0])
+    cohort = roster.cohort(lambda subject: read_and_join(chosen.files[subject], read_with_tr), roi_set)
+    made = describe_extraction(roots[0])
     return cohort if made is None else cohort.noting(made)
 
 

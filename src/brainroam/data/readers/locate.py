@@ -20,7 +20,7 @@ import numpy as np
 from brainroam.data.cohort import Cohort
 from brainroam.data.names import SUB, bare_id, unpadded
 from brainroam.data.readers.participants import Participants
-from brainroam.data.readers.repeats import Chosen, Scan, read_joined
+from brainroam.data.readers.repeats import Chosen, Scan, read_and_join
 from brainroam.data.readers.series import read_series, suffix_of
 from brainroam.data.readers.text import Series
 from brainroam.errors import ReaderError, UsageError, listed
@@ -93,7 +93,7 @@ class Files:
     mat_key: str | None = None
 
     @property
-    def sought(self) -> str:
+    def search_words(self) -> str:
         """Where series are looked for, in words."""
         return self.template or " or ".join(USUAL[:2])
 
@@ -119,8 +119,9 @@ class Files:
             refuse_volumes(root)
         seen = f" (there are {listed(path.name for path in strays)})" if strays else ""
         raise ReaderError(
-            f"no series below {root} match {self.sought} for any id of the table of people{seen}; "
-            f"say where they are with template (--option template=...), such as 'derivatives/**/{ID}_*.csv'"
+            f"no series below {root} match {self.search_words} for any id of the table of people{seen}; "
+            f"say where they are with template (--option template=...), such as 'derivatives/**/{ID}_*.csv'; where "
+            f"tables or an array of everybody hold the measurement, brainroam init {root} finds them"
         )
 
     def read(self, path: Path) -> Series:
@@ -130,10 +131,10 @@ class Files:
 
     def cohort(self, roster: Participants, chosen: Chosen) -> Cohort:
         """The cohort of participants whose series were found this way."""
-        roster.require_files(chosen.first_files, self.sought)
+        roster.require_files(chosen.first_files, self.search_words)
         hint = str(next(iter(chosen.files.values()))[0])
         return roster.cohort(
-            lambda subject: read_joined(chosen.files[subject], self.read),
+            lambda subject: read_and_join(chosen.files[subject], self.read),
             hint=hint,
             check_axes=self.transpose is None,
         )

@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from brainroam.data.atlas import anonymous_atlas, columns_of_table
-from brainroam.data.atlas.known import recognised
+from brainroam.data.atlas.known import recognise_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import FEWEST, HARDLY, TELLS
 from brainroam.data.columns import MOSTLY as KNOWN
@@ -169,7 +169,7 @@ def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) 
     files = [file for path in paths for file in (files_below(path) if path.is_dir() else [path])]
     if len(files) == 1 and files[0].suffix in (".npy", ".npz", ".mat"):
         order = read_table(_existing(str(entry["ids"]), homes)[0]) if "ids" in entry else None
-        return _of_one_file(files[0], cohort, order)
+        return _read_one_array(files[0], cohort, order)
     if kinds[0] == "table":
         return _read_tables(files, cohort, entry.get("columns", "*"))
     return _read_arrays(files, cohort, kinds[0])
@@ -261,13 +261,14 @@ def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:
     for path, other in parts[1:]:
         again = other.columns.intersection(joined.columns)
         both = joined.join(other.rename(columns={name: f"{name}{OTHER_FILE}" for name in again}), how="outer")
+        same, renamed = dict[str, pd.Series](), dict[str, str]()
         for name in again:
-            one, two = both[name], both.pop(f"{name}{OTHER_FILE}")
+            one, two = both[name], both[f"{name}{OTHER_FILE}"]
             if np.allclose(one, two.fillna(one), equal_nan=True):
-                both[name] = one.fillna(two)
+                same[name] = one.fillna(two)
             else:
-                both[f"{path.stem}: {name}"] = two
-        joined = both
+                renamed[f"{name}{OTHER_FILE}"] = f"{path.stem}: {name}"
+        joined = both.assign(**same).drop(columns=[f"{name}{OTHER_FILE}" for name in same]).rename(columns=renamed)
     return joined
 
 
@@ -294,7 +295,7 @@ def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str) -> Cohort:
         )
     people = cohort.table.iloc[list(file_of)].reset_index(drop=True)
     names = series[0].names
-    atlas = None if names is None else recognised(names) or anonymous_atlas(len(names), names)
+    atlas = None if names is None else recognise_atlas(names) or anonymous_atlas(len(names), names)
     return Cohort(arrays, people, atlas, measure=measure)
 
 
@@ -302,7 +303,7 @@ def _square(x: np.ndarray) -> bool:
     return x.ndim == 2 and x.shape[0] == x.shape[1]
 
 
-def _of_one_file(path: Path, cohort: Cohort, order: pd.DataFrame | None) -> Cohort:
+def _read_one_array(path: Path, cohort: Cohort, order: pd.DataFrame | None) -> Cohort:
     """One array of everybody: n x P x P, or (n, M); row for row as the people, or as the ids of a table."""
     values = read_array(path)
     wanted = len(cohort) if order is None else len(order)

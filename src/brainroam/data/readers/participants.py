@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
-from brainroam.data.atlas.known import canonical, recognised
+from brainroam.data.atlas.known import canonical, recognise_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import resembles_matrix
 from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
-from brainroam.data.readers.values import folded, is_empty, numbers
+from brainroam.data.readers.values import fold, is_empty, numbers
 from brainroam.errors import BrainroamError, DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.workers import Failure, Workers
 
@@ -108,10 +108,10 @@ class Request:
         >>> list(Request(covariates=("age", "IQ")).asked_columns(raw))
         ['IQ', 'person']
         """
-        by_word = {folded(str(name)): str(name) for name in reversed(raw.columns)}
+        by_word = {fold(str(name)): str(name) for name in reversed(raw.columns)}
         asked = [self.target] if self.target else []
-        asked += [name for name in self.covariates if folded(name) not in OWN]
-        names = dict.fromkeys(by_word[folded(name)] for name in asked if folded(name) in by_word)
+        asked += [name for name in self.covariates if fold(name) not in OWN]
+        names = dict.fromkeys(by_word[fold(name)] for name in asked if fold(name) in by_word)
         kept = {name: raw[name] for name in names}
         for role, usual in TOGETHER.items():
             column = next((by_word[name] for name in usual if name in by_word), None)
@@ -151,7 +151,7 @@ class Participants:
         self.request = request
         self.known = set(table["subject"])
         table, twice = one_row_each(table)
-        self.table = table[_chosen(table, request)].reset_index(drop=True)
+        self.table = table[_is_at_chosen_site(table, request)].reset_index(drop=True)
         self.excluded: list[tuple[str, str]] = twice
         self.exclude(is_empty(self.table["site"]), f"no site in {source}")
 
@@ -264,7 +264,7 @@ def one_row_each(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str
     return kept, left_out
 
 
-def _chosen(table: pd.DataFrame, request: Request) -> pd.Series:
+def _is_at_chosen_site(table: pd.DataFrame, request: Request) -> pd.Series:
     """Who belongs to the sites asked for; a site may also be called by its institution's name."""
     if request.sites is None:
         return pd.Series(True, index=table.index)
@@ -298,13 +298,13 @@ def choose_roi_set(request: Request, present: Iterable[str], root: Path) -> str:
 
 def known_atlas(request: Request, roi_set: str | None) -> Atlas | None:
     """The atlas if there is a table of it: the caller's own, or a shipped one."""
-    if request.atlas is not None and _given(request):
+    if request.atlas is not None and _has_own_regions(request):
         return load_atlas(request.atlas)
     name = canonical(roi_set or request.roi_set or "")
     return None if name is None else load_atlas(name)
 
 
-def _given(request: Request) -> bool:
+def _has_own_regions(request: Request) -> bool:
     """Whether the caller gave the regions themselves, as an `Atlas` or a table."""
     atlas = request.atlas
     return isinstance(atlas, Atlas) or (atlas is not None and bool(Path(atlas).is_file() or Path(atlas).suffix))
@@ -317,9 +317,9 @@ def name_regions(request: Request, roi_set: str | None, series: Series, hint: st
     """
     n_rois = series.values.shape[1]
     atlas = known_atlas(request, roi_set)
-    if atlas is not None and _given(request):
+    if atlas is not None and _has_own_regions(request):
         return atlas
-    named = recognised(series.names or ())
+    named = recognise_atlas(series.names or ())
     if named is not None and (atlas is None or roi_set is not None or atlas.name == named.name):
         return named
     if named is not None and atlas is not None:
@@ -353,19 +353,19 @@ def read_in_parallel(
     import cloudpickle  # what readers read with is made where it is needed, which pickle alone cannot send
 
     tasks = [tuple(subjects[start : start + AT_A_TIME]) for start in range(0, len(subjects), AT_A_TIME)]
-    results = dict(workers.map(_some, tasks, cloudpickle.dumps(read)))
+    results = dict(workers.map(_read_batch, tasks, cloudpickle.dumps(read)))
     for task in tasks:
         if isinstance(results[task], Failure):
             raise BrainroamError(f"subjects {task[0]} to {task[-1]} could not be read: {results[task].error}")
         yield from zip(task, results.pop(task), strict=True)
 
 
-def _some(packed: bytes, subjects: Sequence[str]) -> list[Any]:
-    return [_attempt(_unpacked(packed), subject) for subject in subjects]
+def _read_batch(packed: bytes, subjects: Sequence[str]) -> list[Any]:
+    return [_attempt(_unpack(packed), subject) for subject in subjects]
 
 
 @lru_cache(maxsize=1)
-def _unpacked(packed: bytes) -> Callable[[str], Any]:
+def _unpack(packed: bytes) -> Callable[[str], Any]:
     import cloudpickle
 
     return cloudpickle.loads(packed)  # what `read_in_parallel` packed, by the pipe of a worker

@@ -13,7 +13,7 @@ from brainroam.data.readers.tables import join_tables, nearest, read_table
 from brainroam.data.readers.values import (
     ages,
     codes,
-    folded,
+    fold,
     is_empty,
     labels,
     numbers,
@@ -22,7 +22,7 @@ from brainroam.data.readers.values import (
     sexes,
 )
 from brainroam.data.target import is_control
-from brainroam.errors import ReaderError, UsageError, listed, unknown
+from brainroam.errors import ReaderError, UsageError, listed, unknown, warn_user
 
 USUAL = {
     "subject": ("participant_id", "subject", "subject_id", "sub_id", "id"),
@@ -118,9 +118,11 @@ def read_participants(
     else:
         try:
             meaning = code_meaning(raw[named["label"]], columns, path, require_label)
-        except UsageError:
-            if target is None:
+        except UsageError as error:
+            if target is None and (require_label or columns.case or columns.control):
                 raise
+            if target is None:
+                warn_user(f"diagnoses are not read: {error}")
             meaning = {}  # three diagnoses, or a score: the target says what is predicted
         table = table.assign(**labels(raw[named["label"]], meaning))
     for role, convert in {"age": ages, "mean_fd": numbers, "tr": numbers}.items():
@@ -136,7 +138,7 @@ def read_participants(
         table["institution"] = codes(raw[named["institution"]])
     if named["session"] is not None:
         table["session"] = raw[named["session"]]
-    kept = {name for name in raw.columns if target is not None and folded(str(name)) == folded(target)}
+    kept = {name for name in raw.columns if target is not None and fold(str(name)) == fold(target)}
     rest = raw.drop(columns=[name for name in named.values() if name is not None and name not in kept])
     return table.join(rest[[name for name in rest.columns if name not in table]])
 
@@ -154,13 +156,13 @@ def is_motion(name: str) -> bool:
 
 
 def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path: Path) -> str | None:
-    by_lower = {folded(str(name)): str(name) for name in reversed(table.columns)}
+    by_lower = {fold(str(name)): str(name) for name in reversed(table.columns)}
     if given is not None:
-        if folded(given) == NO_COLUMN and NO_COLUMN not in by_lower:
+        if fold(given) == NO_COLUMN and NO_COLUMN not in by_lower:
             return None
-        if folded(given) not in by_lower:
+        if fold(given) not in by_lower:
             raise unknown(f"column in {path}:", given, table.columns)
-        return given if given in table else by_lower[folded(given)]
+        return given if given in table else by_lower[fold(given)]
     column = next((by_lower[name] for name in USUAL[role] if name in by_lower), None)
     if column is None and role == "mean_fd":
         column = next((str(name) for name in table.columns if is_motion(str(name))), None)
@@ -186,13 +188,13 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path, require_all: b
     With ``require_all`` every code that was asked for has to occur; a new site may have people of one class only.
     """
     present = sorted(set(one_spelling(values)[~is_empty(values)]))
-    by_word = {folded(code): code for code in present}
+    by_word = {fold(code): code for code in present}
     asked = {"case": as_codes(columns.case), "control": as_codes(columns.control)}
     for code in [*asked["case"], *asked["control"]]:
-        if require_all and folded(code) not in by_word:
+        if require_all and fold(code) not in by_word:
             raise unknown(f"code in column {values.name!r} of {path}:", code, present)
     case, control = (
-        [by_word[folded(code)] for code in asked[role] if folded(code) in by_word] for role in ("case", "control")
+        [by_word[fold(code)] for code in asked[role] if fold(code) in by_word] for role in ("case", "control")
     )
     told = bool(asked["case"]), bool(asked["control"])
     if not told[1]:
@@ -215,9 +217,11 @@ def code_meaning(values: pd.Series, columns: Columns, path: Path, require_all: b
     several = f", or predict all of them with --target {values.name}" if len(present) > 2 else ""
     known = all(told) or (case and control)
     if set(case) & set(control) or (set(present) - {*case, *control} and not known):
+        absent = [code for code in [*asked["case"], *asked["control"]] if fold(code) not in by_word]
+        without = f", and not {listed(absent)}" if absent else ""
         raise UsageError(
-            f"column {values.name!r} of {path} holds {listed(present, limit=10)}; say which is the condition and which "
-            f"the controls with case and control (--option case=..., --option control=...){several}"
+            f"column {values.name!r} of {path} holds {listed(present, limit=10)}{without}; say which is the condition "
+            f"and which the controls with case and control (--option case=..., --option control=...){several}"
         )
     return {**dict.fromkeys(control, 0), **dict.fromkeys(case, 1)}
 

@@ -76,10 +76,10 @@ class Scan(NamedTuple):
         return cls(path, (session[1] or session[2]) if session else "", run[1] if run else "", site)
 
 
-def starred(place: str) -> str:
+def with_stars(place: str) -> str:
     """A path with a star for its session and its run.
 
-    >>> starred("_ses-2_task-rest_run-1_bold.csv")
+    >>> with_stars("_ses-2_task-rest_run-1_bold.csv")
     '_ses-*_task-rest_run-*_bold.csv'
     """
     for pattern in (SESSION, RUN):
@@ -221,7 +221,7 @@ def _same_session(text: str, session: str) -> bool:
     return bool(session) and bare in (session.lower(), f"ses{session.lower()}", f"session{session.lower()}")
 
 
-def read_joined(paths: Sequence[Path], read: Callable[[Path], Series]) -> Series:
+def read_and_join(paths: Sequence[Path], read: Callable[[Path], Series]) -> Series:
     """The series of one person; several are standardised one by one and joined, several matrices are averaged."""
     series = [read(path) for path in paths]
     if len(series) == 1:
@@ -234,10 +234,10 @@ def read_joined(paths: Sequence[Path], read: Callable[[Path], Series]) -> Series
         raise ReaderError(f"the runs {', '.join(path.name for path in paths)} differ in TR; take one with runs=first")
     if all(is_matrix(run.values) for run in series):
         return replace(series[0], values=np.mean([run.values for run in series], axis=0))
-    return replace(series[0], values=np.concatenate([_standardised(run.values) for run in series]))
+    return replace(series[0], values=np.concatenate([_standardise(run.values) for run in series]))
 
 
-def _standardised(x: np.ndarray) -> np.ndarray:
+def _standardise(x: np.ndarray) -> np.ndarray:
     spread = x.std(axis=0)
     return (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
 

@@ -22,6 +22,7 @@ from brainroam.data.atlas import SHIPPED
 from brainroam.data.measurements import MOST_Z, correlations_of, is_matrix, largest_edge
 from brainroam.data.readers import conn
 from brainroam.data.readers.cifti import read_ptseries
+from brainroam.data.readers.hdf import is_hdf, open_hdf
 from brainroam.data.readers.text import Series, read_text
 from brainroam.errors import BrainroamError, DataError, ReaderError, counted, listed
 
@@ -112,14 +113,12 @@ def _read_matlab(path: Path, key: str | None) -> Series:
 
     with refusing(path):
         content = BytesIO(path.read_bytes())  # of a file, scipy asks for as much memory as a name claims to be long
-        try:
-            found = whosmat(content)
-        except NotImplementedError as error:
-            raise ReaderError(f"{path} is a MATLAB v7.3 file; save it again in MATLAB with save(..., '-v7')") from error
-        shapes = {name: (() if kind in NO_NUMBERS else shape) for name, shape, kind in found}
-        for name, shape in shapes.items():
-            if np.prod(shape, dtype=float) > MAX_VALUES:
-                raise ReaderError(f"{path}: {name!r} declares shape {shape}, too large for a time series")
+        if is_hdf(content.getvalue()[:16]):
+            with open_hdf(path) as (shapes, read_one):
+                _require_possible(path, shapes)
+                return Series(_the_array(path, shapes, lambda name: as_floats(read_one(name), path), key))
+        shapes = {name: (() if kind in NO_NUMBERS else shape) for name, shape, kind in whosmat(content)}
+        _require_possible(path, shapes)
         if key is None and shapes.keys() >= conn.VARIABLES:
             return conn.series_of_conn(loadmat(content, variable_names=list(conn.VARIABLES)), path)
 
@@ -127,6 +126,12 @@ def _read_matlab(path: Path, key: str | None) -> Series:
             return as_floats(loadmat(content, variable_names=[name])[name], f"{path}: {name!r}")
 
         return Series(_the_array(path, shapes, read, key))
+
+
+def _require_possible(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    for name, shape in shapes.items():
+        if np.prod(shape, dtype=float) > MAX_VALUES:
+            raise ReaderError(f"{path}: {name!r} declares shape {shape}, too large for a time series")
 
 
 def _the_array(
@@ -280,10 +285,10 @@ def turn_to_time_first(
     of_site = pd.Series(turned).groupby(people["site"].astype(str).to_numpy()).agg(["sum", "size"])
     counts = ", ".join(f"{row['sum']} of {row['size']} at {site}" for site, row in of_site.iterrows() if row["sum"])
     keep = keep or (lambda person: person)
-    upright = [keep(_turned(person)) if flip else person for person, flip in zip(series, turned, strict=True)]
+    upright = [keep(_transpose(person)) if flip else person for person, flip in zip(series, turned, strict=True)]
     n = counted(int(turned.sum()), "series is", "series are")
     return upright, f"{n} regions x time and read the other way round ({counts}), for {n_regions} regions"
 
 
-def _turned(series: Series) -> Series:
+def _transpose(series: Series) -> Series:
     return replace(series, values=np.ascontiguousarray(series.values.T), names=None)

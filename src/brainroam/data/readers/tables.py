@@ -17,7 +17,7 @@ import pandas as pd
 
 from brainroam.data.names import COLUMNS, names_role, unpadded
 from brainroam.data.readers.series import check_archive, refusing
-from brainroam.data.readers.text import decoded, head
+from brainroam.data.readers.text import decode, head
 from brainroam.errors import ReaderError, listed, unknown
 
 TABLES = (".xlsx", ".tsv", ".csv", ".txt", ".tsv.gz", ".csv.gz", ".txt.gz")
@@ -65,7 +65,7 @@ def read_table(path: Path, sheet: str | int | None = None) -> pd.DataFrame:
     if path.suffix.lower() in OTHER_SHEETS:
         raise ReaderError(f"{path} is not a format brainroam reads; save it as .xlsx, .csv or .tsv")
     with refusing(path):
-        text = decoded(path)
+        text = decode(path)
         if "\0" in text:
             raise ReaderError(f"{path} is not a text file; save the table as .csv, .tsv or .xlsx")
         if not text.strip():

@@ -66,7 +66,7 @@ def utf8(path: Path) -> bytes:
     >>> utf8(file).decode()
     'id;größe'
     """
-    data = _unpacked(path) if path.suffix.lower() == ".gz" else path.read_bytes()
+    data = _unpack(path) if path.suffix.lower() == ".gz" else path.read_bytes()
     return _without_mark(data)
 
 
@@ -77,7 +77,7 @@ def head(path: Path) -> str:
     return data.decode(encoding_of(data[: data.rfind(b"\n") + 1] or data), "replace")
 
 
-def decoded(path: Path) -> str:
+def decode(path: Path) -> str:
     """The content of a text file as text, whatever its encoding."""
     data = utf8(path)
     return data.decode(encoding_of(data), "replace")
@@ -140,7 +140,7 @@ def _without_mark(data: bytes) -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def _unpacked(path: Path) -> bytes:
+def _unpack(path: Path) -> bytes:
     with gzip.open(path) as file:
         data = file.read(MAX_UNPACKED + 1)
     if len(data) > MAX_UNPACKED:

@@ -86,10 +86,10 @@ def codes(values: pd.Series) -> pd.Series:
     return values.str.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """A word without the differences people do not mean: case, blanks, and how letters are composed.
 
-    >>> folded("Autism ") == folded("autism") == folded("AUTISM")
+    >>> fold("Autism ") == fold("autism") == fold("AUTISM")
     True
     """
     return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", text)).strip().casefold()
@@ -102,7 +102,7 @@ def one_spelling(values: pd.Series) -> pd.Series:
     ['Autism', 'Autism', 'Autism', 'TD']
     """
     spelled = codes(values)
-    same = spelled.map(folded)
+    same = spelled.map(fold)
     commonest = spelled.groupby(same).agg(lambda group: group.value_counts().index[0])
     return same.map(commonest).rename(values.name).astype(str)
 
@@ -110,9 +110,9 @@ def one_spelling(values: pd.Series) -> pd.Series:
 def labels(values: pd.Series, meaning: Mapping[str, int]) -> dict[str, pd.Series]:
     """Two columns every table of participants has: ``label``, and for people without one why it is ``unlabelled``."""
     known = codes(values)
-    by_word = {folded(code): label for code, label in meaning.items()}
+    by_word = {fold(code): label for code, label in meaning.items()}
     reason = f"{values.name} is " + known.map(repr).where(~is_empty(known), "empty")
-    label = known.map(folded).map(by_word).astype(float)
+    label = known.map(fold).map(by_word).astype(float)
     return {"label": label, "unlabelled": reason + ": neither condition nor control"}
 
 
@@ -137,7 +137,7 @@ def sexes(
 
 
 def _word(text: object) -> str:
-    return plain(folded(str(text)))
+    return plain(fold(str(text)))
 
 
 def _letters(present: set[str]) -> dict[str, float]:

@@ -108,11 +108,11 @@ def _share_of(
     """A share of each class of each site, at least so many people of each, with all their scans."""
     if share == 1:
         return train
-    kept = []
+    parts = []
     for name in np.unique(place[train]):
         for code in np.unique(stratum):
             scans = train[(place[train] == name) & (stratum[train] == code)]
             people = pd.unique(person[scans])
             count = min(max(round(share * len(people)), least), len(people))
-            kept.append(scans[np.isin(person[scans], rng.choice(people, count, replace=False))])
-    return np.sort(np.concatenate(kept))
+            parts.append(scans[np.isin(person[scans], rng.choice(people, count, replace=False))])
+    return np.sort(np.concatenate(parts))

@@ -27,7 +27,7 @@ import pandas as pd
 from scipy.optimize import nnls
 from scipy.special import exprel
 
-from brainroam.evaluation.planning.measure import AUC, Scale
+from brainroam.evaluation.planning.measure import AUC, Gain, Scale
 
 N_BOOT = 400
 TAILS = (0.025, 0.975)
@@ -73,15 +73,15 @@ class Law:
         people_per_site: float | None = None,
         from_sites: float | None = None,
         from_people: float | None = None,
-    ) -> tuple[float, float, float]:
-        """Difference of two points of the curve with its 95 % interval; by default against the study as it is."""
+    ) -> Gain:
+        """Difference of two points of the curve; by default against the study as it is."""
         start = self.n_sites if from_sites is None else from_sites
         both = [
             self._at(coef, n_sites, people_per_site) - self._at(coef, start, from_people)
             for coef in (self.coef, self.drawn)
         ]
         low, high = np.quantile(both[1], TAILS)
-        return float(both[0]), float(low), float(high)
+        return Gain(float(both[0]), float(low), float(high))
 
     def _at(self, coef: np.ndarray, n_sites: float, people_per_site: float | None) -> np.ndarray:
         people = self.people_per_site if people_per_site is None else people_per_site

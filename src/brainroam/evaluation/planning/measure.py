@@ -18,7 +18,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from brainroam.core.targets import LEAST, added_error, aucs, correlations, counted_as, macro_auc, order_gain, placements
+from brainroam.core.targets import (
+    LEAST,
+    added_error,
+    aucs,
+    correlations,
+    equivalent_sizes,
+    macro_auc,
+    order_gain,
+    placements,
+)
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.evaluation.stats import classes, metrics, numbers
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
@@ -26,6 +35,14 @@ from brainroam.evaluation.stats.numbers import EDGE, two_digits
 
 LEAST_OF_A_CLASS = 2
 PROBIT = ndtri([0.01, 0.999])  # of an AUC that a mean of finite sites may exceed
+
+
+class Gain(NamedTuple):
+    """The difference of two points of a learning curve, with its 95 % interval."""
+
+    size: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -58,17 +75,16 @@ class Scale:
         """Mean over sites, as a figure."""
         return float(self.figure(mean_over_sites(self.averaged(np.asarray(values, dtype=float)), weights)))
 
-    def said(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """As it is written: 76.3 of an AUC, .56 of a correlation."""
         return two_digits(value) if self.name == "r" else f"{100 * value:.1f}"
 
-    def gained(self, gain: tuple[float, float, float]) -> str:
+    def format_gain(self, gain: Gain) -> str:
         """A difference with its interval, as it is written."""
         if self.name == "r":
-            middle, low, high = gain
-            return f"{middle:+.3f} ({low:+.3f} to {high:+.3f})"
-        middle, low, high = (100 * value for value in gain)
-        return f"{middle:+.1f} points ({low:+.1f} to {high:+.1f})"
+            return f"{gain.size:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
+        size, low, high = (100 * value for value in gain)
+        return f"{size:+.1f} points ({low:+.1f} to {high:+.1f})"
 
     def size(self, difference: float) -> str:
         """A difference that one would like to find: 2 AUC points, or .02 in r."""
@@ -130,7 +146,7 @@ class Measure(Protocol):
         """Two methods at a site, on the scale that is averaged."""
 
     def h(self, people: float) -> float:
-        """What so many people at a site count as."""
+        """The effective number h of so many people at a site."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +222,7 @@ class SeveralClasses:
         return people * (self.n_classes - 1) / self.n_classes**2
 
     def _effective_count(self, label: np.ndarray) -> float:
-        return float(counted_as(np.bincount(label.astype(int), minlength=self.n_classes)[None])[0])
+        return float(equivalent_sizes(np.bincount(label.astype(int), minlength=self.n_classes)[None])[0])
 
     @staticmethod
     def _weight(m: float) -> float:

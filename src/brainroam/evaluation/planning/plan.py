@@ -244,20 +244,20 @@ def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int, meas
     fuller = people * (now + more) / now
     people_gain = law.gain(now, fuller)
     apart = law.gain(now + more, people, now, fuller)
-    if apart[1] > 0:
+    if apart.low > 0:
         which = "new sites help more than more people at the present ones"
-    elif apart[2] < 0:
+    elif apart.high < 0:
         which = "more people at the present sites help more than new ones"
     else:
         which = "these data cannot tell which helps more"
     return [
         f"{method}, trained on {now - 1} of these {now} sites ({people:.0f} people each, on average), reaches a "
-        f"{scale.words} of {scale.said(measured)} at the site left out ({measure.rule}).",
-        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {scale.said(after)} at "
-        f"a new one (95 % interval {scale.said(low)} to {scale.said(high)}): {scale.gained(gain)} more than a model of "
-        f"the {now}.",
+        f"{scale.words} of {scale.format(measured)} at the site left out ({measure.rule}).",
+        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {scale.format(after)} "
+        f"at a new one (95 % interval {scale.format(low)} to {scale.format(high)}): {scale.format_gain(gain)} more "
+        f"than a model of the {now}.",
         f"The same {more * people:.0f} people, scanned at the present {now} sites ({fuller:.0f} at each), would bring "
-        f"{scale.gained(people_gain)}. New sites minus more people: {scale.gained(apart)}; {which}.",
+        f"{scale.format_gain(people_gain)}. New sites minus more people: {scale.format_gain(apart)}; {which}.",
     ]
 
 
@@ -272,11 +272,11 @@ def comparison_sentences(apart: Contrast, difference: float, people: float) -> l
         f"{points} would be found with {now} sites of {people:.0f} people{groups} in {chance:.0%} of such studies."
     ]
     needed, sites = apart.people_needed(difference), apart.sites_needed(difference, people)
-    wanted = f"To find {points} in 80 % of studies"
+    goal = f"To find {points} in 80 % of studies"
     if needed is None:
-        sentences.append(f"{wanted}, no number of people per site is enough with {now} sites: sites differ too much.")
+        sentences.append(f"{goal}, no number of people per site is enough with {now} sites: sites differ too much.")
     else:
-        sentences.append(f"{wanted}, {now} sites need {max(needed, 4)} people each{apart.measure.groups}.")
+        sentences.append(f"{goal}, {now} sites need {max(needed, 4)} people each{apart.measure.groups}.")
     if sites is None:
         sentences.append(f"With {people:.0f} people per site, not even 500 sites would do.")
     else:

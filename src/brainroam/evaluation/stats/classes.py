@@ -29,22 +29,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.targets import auc, class_aucs, counted_as, macro_variances, shared_error
+from brainroam.core.targets import auc, class_aucs, equivalent_sizes, macro_variances, shared_error
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
-from brainroam.evaluation.stats.added import say_points_added
 from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import compare_pairs
 from brainroam.evaluation.stats.target_comparison import (
     TargetComparison,
     compare_families,
-    on_institutions,
-    say_pair,
-    what_blocks_add,
+    describe_blocks_added,
+    describe_pair,
+    describe_points_added,
+    notes_on_institutions,
 )
 from brainroam.evaluation.stats.verdict import Verdict
 from brainroam.evaluation.stats.verdict import verdict as judge
@@ -103,16 +103,16 @@ def macro_verdict(auc: np.ndarray, counts: np.ndarray, variances: np.ndarray) ->
 
     ``variances`` (sites, 2) are ``auc_variance`` and ``class_variance`` of each site.
     """
-    m = counted_as(counts)
+    m = equivalent_sizes(counts)
     measured = (m > 0) & np.isfinite(auc)
     auc, counts, m = auc[measured], counts[measured], m[measured]
-    people = counted_as(counts, shared_error(m, variances[measured], counts.shape[1]))
+    people = equivalent_sizes(counts, shared_error(m, variances[measured], counts.shape[1]))
     return replace(judge(auc, people, people), mean=mean_over_sites(auc, site_weights(m, m)))
 
 
-def people_counted(sites: pd.DataFrame, target: Target) -> np.ndarray:
-    """`counted_as` of rows of metrics."""
-    return counted_as(_counts(sites, target))
+def counted_people(sites: pd.DataFrame, target: Target) -> np.ndarray:
+    """`equivalent_sizes` of rows of metrics."""
+    return equivalent_sizes(_counts(sites, target))
 
 
 def _counts(sites: pd.DataFrame, target: Target) -> np.ndarray:
@@ -126,7 +126,7 @@ def average_seeds(scores: pd.DataFrame, target: Target) -> pd.DataFrame:
 
 def summary(sites: pd.DataFrame, target: Target) -> tuple[Verdict, dict[str, float]]:
     """The verdict on the macro AUC of one method, and means over its sites of the other metrics; one row per site."""
-    m, variances = people_counted(sites, target), sites[list(OVERALL[-2:])].to_numpy(dtype=float)
+    m, variances = counted_people(sites, target), sites[list(OVERALL[-2:])].to_numpy(dtype=float)
     judged = macro_verdict(sites["auc"].to_numpy(dtype=float), _counts(sites, target), variances)
     n = sites["n"].to_numpy(dtype=float)
     means = {name: mean_over_sites(sites[name].to_numpy(), site_weights(m, m)) for name in OVERALL[1:-2]}
@@ -269,19 +269,19 @@ def compare_classes(
 
     def differences(here: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
         first = here.drop_duplicates("site").set_index("site")
-        m = people_counted(first, target)
+        m = counted_people(first, target)
         wide = here.pivot(index="site", columns="method", values="auc")
         return compare_pairs(wide, pd.Series(site_weights(m, m), index=first.index), pairs)
 
-    table, paired, families = compare_families(sites, rows, "auc", differences, reference, all_pairs)
+    compared = compare_families(sites, rows, "auc", differences, reference, all_pairs)
     notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
-    notes += on_institutions(predictions)
-    sentences = what_blocks_add(sites, differences, say_points_added)
-    sentences += [_describe_difference(row, UNITS[str(row.protocol)]) for row in paired.itertuples()]
+    notes += notes_on_institutions(predictions)
+    sentences = describe_blocks_added(sites, differences, describe_points_added)
+    sentences += [_describe_difference(row, UNITS[str(row.protocol)]) for row in compared.paired.itertuples()]
     between = pd.concat(of_classes, ignore_index=True)
-    return ClassComparison(target, table, paired, sentences, notes, families, between)
+    return ClassComparison(target, compared.table, compared.paired, sentences, notes, compared.families, between)
 
 
 def _describe_difference(row: Any, unit: str) -> str:
     size = f"{100 * abs(row.difference):+.1f} points of AUC"
-    return say_pair(row, unit, "tells classes apart better than", size)
+    return describe_pair(row, unit, "tells classes apart better than", size)

@@ -23,11 +23,11 @@ from brainroam.data.names import shared_institutions
 from brainroam.errors import RunsError, listed, unknown
 from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats import site_scores
-from brainroam.evaluation.stats.added import left_out_blocks, say_points_added
 from brainroam.evaluation.stats.families import Family, check_reference, families
-from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, judged, over_sites
-from brainroam.evaluation.stats.paired import holm, nadeau_bengio, order_pair, p_in_words
+from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, has_enough_people, over_sites
+from brainroam.evaluation.stats.paired import format_p, holm, nadeau_bengio, order_pair
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
+from brainroam.evaluation.stats.target_comparison import describe_points_added, find_left_out_blocks
 from brainroam.evaluation.stats.verdict import Verdict, verdict
 from brainroam.methods.registry import parse_name
 from brainroam.utils.html import html_summary
@@ -135,7 +135,7 @@ def compare_methods(
     predictions : DataFrame
         One row per method, protocol, site, fold, seed and subject with ``label`` and ``score``.
     reference : str, optional
-        Compare every other method against this one; by default `families.subject`, which goes by names alone.
+        Compare every other method against this one; by default `families.main_method`, which goes by names alone.
     all_pairs : bool
         Compare every pair instead, which costs more under Holm's correction.
 
@@ -160,12 +160,12 @@ def compare_methods(
     frames = [_pairs(item.by_institution(), family) for item, family in tested]
     units = {item.protocol: item.by_institution().unit for item in by_protocol}
     paired = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=PAIRED)
-    notes = [*(note for item in by_protocol for note in _notes(item, table)), *_who_lacks(predictions)]
+    notes = [*(note for item in by_protocol for note in _notes(item, table)), *_notes_on_missing_blocks(predictions)]
     return Comparison(
         table,
         paired,
         [
-            *(sentence for item in by_protocol for sentence in _what_blocks_add(item.by_institution())),
+            *(sentence for item in by_protocol for sentence in _describe_blocks_added(item.by_institution())),
             *(_sentence(row, units[row.protocol]) for row in paired.itertuples()),
         ],
         list(dict.fromkeys(notes)),
@@ -188,7 +188,7 @@ def summarise(scores: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check(scores: pd.DataFrame, predictions: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both frames with text names, once they are known to hold the same runs."""
+    """Both tables with names as text; an error if they hold different runs."""
     # A table without folds is of a protocol in which every site is held out once.
     scores, predictions = (
         frame if "fold" in frame or "site" not in frame else frame.assign(fold=frame["site"])
@@ -326,7 +326,7 @@ def _sentence(row, unit: str) -> str:
         return f"{row.method} and {row.against} share too few {unit}s with an AUC to be compared"
     ahead, behind, won = order_pair(row)
     low, high = (-row.high, -row.low) if row.difference < 0 else (row.low, row.high)
-    p = p_in_words(row.p, row.p_holm)
+    p = format_p(row.p, row.p_holm)
     spread = "" if np.isnan(low) else f"95 % interval {100 * low:.1f} to {100 * high:.1f}; "
     n_ties = row.n_sites - row.won - row.lost
     ties = f", equal at {n_ties}" if n_ties else ""
@@ -341,14 +341,14 @@ def _sentence(row, unit: str) -> str:
     return f"{ahead} is {points} ahead of {behind} {facts}: {why}"
 
 
-def _what_blocks_add(item: SiteScores) -> list[str]:
+def _describe_blocks_added(item: SiteScores) -> list[str]:
     """Say what each block adds to the others: a method that reads all of them against itself without that block."""
-    parts = left_out_blocks(item.methods)
+    parts = find_left_out_blocks(item.methods)
     rows = _differences(item, [(part.whole, part.without) for part in parts]).itertuples()
-    return [say_points_added(row, part, item.unit) for row, part in zip(rows, parts, strict=True)]
+    return [describe_points_added(row, part, item.unit) for row, part in zip(rows, parts, strict=True)]
 
 
-def _who_lacks(predictions: pd.DataFrame) -> Iterator[str]:
+def _notes_on_missing_blocks(predictions: pd.DataFrame) -> Iterator[str]:
     """Of methods that read some blocks only: who has none of them, which a score shared within a site shows."""
     for name, people in predictions.groupby("method", sort=False):
         if "blocks" not in parse_name(str(name))[1]:
@@ -369,21 +369,23 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
     if item.one_class:
         yield f"Everybody at {listed(item.one_class)} has the same label: no AUC there, no weight in any mean."
     yield from _describe_reversed(item)
-    few = ~judged(item.n_cases, item.n_controls)
-    if few.any():
+    small = ~has_enough_people(item.n_cases, item.n_controls)
+    if small.any():
         sites = [f"{site} ({m} + {n})" for site, m, n in zip(item.sites, item.n_cases, item.n_controls, strict=True)]
         yield (
-            f"Fewer than {JUDGED} cases or controls at {listed(np.array(sites)[few])}: "
-            f"{item.weights[few].sum() / item.weights.sum():.0%} of the weight in the means, and never named as worst."
+            f"Fewer than {JUDGED} cases or controls at {listed(np.array(sites)[small])}: "
+            f"{item.weights[small].sum() / item.weights.sum():.0%} of the weight in the means, and never named as "
+            "worst."
         )
-    yield from _on_institutions(item)
+    yield from _notes_on_institutions(item)
     for j, method in enumerate(item.methods):
         missing = [site for site, value in zip(item.sites, item.auc[:, j], strict=True) if np.isnan(value)]
         if missing:
             yield f"{method} has no result at {listed(missing)}: it is judged on the others only."
-        done, wanted = item.n_folds[:, j], item.n_folds.max(axis=1)
-        if np.any((done > 0) & (done < wanted)):
-            yield f"{method} lacks repeats at some sites ({done.sum()} of {wanted.sum()} done): finish its runs first."
+        done, possible = item.n_folds[:, j], item.n_folds.max(axis=1)
+        if np.any((done > 0) & (done < possible)):
+            count = f"{done.sum()} of {possible.sum()} done"
+            yield f"{method} lacks repeats at some sites ({count}): finish its runs first."
     yield from reasons(table[table["protocol"] == item.protocol])
 
 
@@ -399,8 +401,8 @@ def _describe_reversed(item: SiteScores) -> Iterator[str]:
         )
 
 
-def _on_institutions(item: SiteScores) -> Iterator[str]:
-    """What sites of one institution mean for the figures; as the names of sites look where none are given."""
+def _notes_on_institutions(item: SiteScores) -> Iterator[str]:
+    """What it means for the figures that several sites are of one institution, by its column or by their names."""
     remedy = "brainroam evaluate DATA --protocol institutions leaves out whole institutions."
     units, alike = item.by_institution(), shared_institutions(item.sites)
     if item.protocol in ("cv", "loio"):

@@ -101,12 +101,24 @@ def confounding(predictions: pd.DataFrame, participants: pd.DataFrame, protocol:
 
 
 def confounding_means(sites: pd.DataFrame) -> pd.DataFrame:
-    """`metrics.mean_over_sites` of every column of `confounding_by_site`, a row per method, best AUC first."""
-    rows = [
-        {"method": method} | {name: mean_over_sites(here[name], here["weight"]) for name in SITE_COLUMNS}
-        for method, here in sites.groupby("method")
-    ]
-    means = pd.DataFrame(rows, columns=["method", *SITE_COLUMNS])
+    """`metrics.mean_over_sites` of every column of `confounding_by_site`, a row per method, best AUC first.
+
+    Sites with too few people for a slope have an AUC, but none without covariates: both means are over those
+    ``n_sites`` of ``of_sites`` where all that is known can be taken out: their difference is what was.
+    """
+    rows = []
+    for method, here in sites.groupby("method"):
+        parts = [name for name in WITHOUT if here[name].notna().any()]
+        both = here[here[parts].notna().all(axis=1)] if parts else here
+        of_both = ("auc", *parts)
+        means = {
+            name: mean_over_sites(part[name], part["weight"])
+            for name in SITE_COLUMNS
+            for part in [both if name in of_both else here]
+        }
+        counts = {"n_sites": int(both["auc"].notna().sum()), "of_sites": int(here["auc"].notna().sum())}
+        rows.append({"method": method, **means, **counts})
+    means = pd.DataFrame(rows, columns=["method", *SITE_COLUMNS, "n_sites", "of_sites"])
     return means.sort_values("auc", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -1,10 +1,10 @@
-"""Which comparisons are corrected together: one rule for every table, whoever prints it.
+"""Which comparisons are corrected together (Holm): one rule for every table.
 
 The family is one reference method against every other compared method of the folder under one protocol. Controls count.
 Variants of CORE do not: each ablation study and each sweep is a family of its own, with CORE complete or the first
-setting as its reference. The reference of the main family is the one given, else `subject`, which goes by names alone:
-a reference chosen by its result would make every p too small. Where several studies stand side by side, names begin
-with that of their study (`brainroam.evaluation.results`): a variant belongs to the CORE of its own study.
+setting as its reference. The reference of the main family is the one given, else `main_method`, which goes by names
+alone: a reference chosen by its result would make every p too small. Where several studies stand side by side, names
+begin with that of their study (`brainroam.evaluation.results`): a variant belongs to the CORE of its own study.
 """
 
 import json
@@ -75,7 +75,7 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
     names : sequence of str
         In the order in which pairs are listed, as best first.
     reference : str, optional
-        By default `subject`. One that was not run under this protocol gives no main family.
+        By default `main_method`. One that was not run under this protocol gives no main family.
     all_pairs : bool
         Every pair instead, as one family.
 
@@ -89,7 +89,7 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
     if all_pairs:
         groups = [Family("every pair of methods", list(combinations(names, 2)))]
     else:
-        main = reference or subject(names)
+        main = reference or main_method(names)
         others = [name for name in compared(names, main) if name != main] if main in names else []
         groups = [Family(f"{main} against each other method", [(name, main) for name in others], APART)]
         # A variant that is the reference itself is compared with CORE there.
@@ -107,10 +107,10 @@ def families(names: Sequence[str], reference: str | None = None, all_pairs: bool
     return [family for family in groups if family.pairs]
 
 
-def subject(names: Iterable[str]) -> str:
+def main_method(names: Iterable[str]) -> str:
     """The method that a study is about: ours if it was run, else the first by name that is no control.
 
-    >>> subject(["fc-ridge", "core", "confounds"]), subject(["b: fc-ridge", "a: fc-ridge", "a: confounds"])
+    >>> main_method(["fc-ridge", "core", "confounds"]), main_method(["b: fc-ridge", "a: fc-ridge", "a: confounds"])
     ('core', 'a: fc-ridge')
     """
     names = sorted(names)
@@ -127,7 +127,7 @@ def compared(names: Sequence[str], reference: str) -> list[str]:
     >>> compared(["core", "core-tp", "fc-ridge"], "core")
     ['core', 'fc-ridge']
     """
-    apart = studied_apart(names) - {reference}
+    apart = find_variants(names) - {reference}
     return [name for name in names if name not in apart]
 
 
@@ -160,7 +160,7 @@ def sweeps(names: Iterable[str], over: tuple[str, ...]) -> list[dict[tuple, str]
     return [dict(sorted(family.items())) for family in variants.values() if len(family) > 1]
 
 
-def studied_apart(names: Iterable[str]) -> set[str]:
+def find_variants(names: Iterable[str]) -> set[str]:
     """The variants that have a family of their own; the comparison of methods is about the others."""
     names = list(names)
     variants = {name for family in ablations(names) for method, name in family.items() if method != "core"}

@@ -182,24 +182,24 @@ def site_weights(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
     return np.minimum(np.minimum(n_cases, n_controls), FULL).astype(float)
 
 
-def judged(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
+def has_enough_people(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
     """Which sites have enough people of either class to be called the best or the worst.
 
-    >>> judged(np.array([40, 1, 5]), np.array([30, 20, 5])).tolist()
+    >>> has_enough_people(np.array([40, 1, 5]), np.array([30, 20, 5])).tolist()
     [True, False, True]
     """
     return np.minimum(n_cases, n_controls) >= JUDGED
 
 
-def named(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
-    """Which sites may be called the best or the worst: those that are `judged`, where at least half of all sites are.
+def may_be_named(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
+    """Which sites may be called the best or the worst: those that `has_enough_people`, if at least half of all do.
 
     The worst of a few sites is not the worst: with one case in ten people it may be better than the mean.
 
-    >>> named(np.array([40, 1, 5]), np.array([30, 20, 5])).tolist(), named([5, 2, 3], [40, 40, 40]).tolist()
+    >>> may_be_named([40, 1, 5], [30, 20, 5]).tolist(), may_be_named([5, 2, 3], [40, 40, 40]).tolist()
     ([True, False, True], [False, False, False])
     """
-    enough = judged(n_cases, n_controls)
+    enough = has_enough_people(n_cases, n_controls)
     return enough & (2 * enough.sum() >= enough.size)
 
 
@@ -214,8 +214,9 @@ def by_site(**columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
     tables: list[Any] = [pd.Series(column) if isinstance(column, Mapping) else column for column in columns.values()]
     known = [x for x in tables if isinstance(x, pd.Series) and not pd.api.types.is_numeric_dtype(x.index)]
     for column in known[1:]:
-        if odd := set(known[0].index) ^ set(column.index):
-            raise DataError(f"all columns are of the same sites; {listed(sorted(map(str, odd)))} is not in all of them")
+        if unmatched := set(known[0].index) ^ set(column.index):
+            names = listed(sorted(map(str, unmatched)))
+            raise DataError(f"all columns must be of the same sites; {names} is not in all of them")
     for column in known:
         if not column.index.is_unique:
             twice = column.index[column.index.duplicated()]
@@ -257,8 +258,8 @@ def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
 
     Every metric is a `mean_over_sites`. Beside it stand the concordance within sites, in which each pair of a case and
     a control of one site counts once, the standard deviation of the AUC between sites, and the worst site by AUC among
-    those that may be called so (`named`), unless all of them are above the mean. Calibration is summarised by the
-    median: near separation at one small site sends its slope to infinity, and the mean with it.
+    those that may be called so (`may_be_named`), unless all of them are above the mean. Calibration is summarised by
+    the median: near separation at one small site sends its slope to infinity, and the mean with it.
 
     Examples
     --------
@@ -271,7 +272,7 @@ def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
     cases, values = measured["n_cases"].to_numpy(dtype=float), measured["auc"].to_numpy(dtype=float)
     controls = measured["n"].to_numpy(dtype=float) - cases
     weights, mean = site_weights(cases, controls), mean_over_sites(values, site_weights(cases, controls))
-    large = measured[named(cases, controls)]
+    large = measured[may_be_named(cases, controls)]
     worst = None if large.empty or large["auc"].min() > mean else large.loc[large["auc"].idxmin()]
     result: dict[str, float | int | str] = {
         "n_sites": len(measured),

@@ -34,16 +34,17 @@ from brainroam.core.targets import LEAST, correlations, is_constant
 from brainroam.data.target import Target
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
-from brainroam.evaluation.stats.added import LeftOut, say_order_added
 from brainroam.evaluation.stats.families import check_reference
 from brainroam.evaluation.stats.metrics import FULL, mean_over_sites
 from brainroam.evaluation.stats.paired import compare_pairs
 from brainroam.evaluation.stats.target_comparison import (
+    LeftOut,
     TargetComparison,
     compare_families,
-    on_institutions,
-    say_pair,
-    what_blocks_add,
+    describe_blocks_added,
+    describe_order_added,
+    describe_pair,
+    notes_on_institutions,
 )
 from brainroam.evaluation.stats.verdict import Verdict, next_site, next_size
 
@@ -174,13 +175,13 @@ better than a constant (mean error 3 against 5; clearly in 14 of 20 sites, clear
             order = f"Order cannot be told from none (r {r} within sites, {span})"
         small = self.off <= SMALL * self.spread
         level = "level travels" if small else "level does not travel"
-        size = f"{self.off:.2g} ({target.name})"
+        size = f"{amount(self.off, 2)} ({target.name})"
         level += f": expect to be off by {size}"
         sure = self.gain_low > 0 if np.isfinite(self.gain_low) else self.better > self.n_sites / 2
         better = "better than a constant" if sure else "not surely better than a constant"
         if self.mae > (1 - VISIBLE) * self.mae_constant:
             sure, better = False, "no better than a constant"
-        errors = f"mean error {self.mae:.3g} against {self.mae_constant:.3g}"
+        errors = f"mean error {amount(self.mae)} against {amount(self.mae_constant)}"
         sites = (
             f"clearly {'better ' * (not sure)}in {self.better} of {self.n_sites} sites, clearly worse in {self.worse}"
         )
@@ -194,6 +195,15 @@ def two_digits(value: float) -> str:
     ('.48', '-.05')
     """
     return "-" if np.isnan(value) else f"{value:.2f}".replace("0.", ".", 1)
+
+
+def amount(value: float, digits: int = 3, sign: bool = False) -> str:
+    """A value in the units of the target with so many significant digits, never as a power of ten.
+
+    >>> amount(0.04931), amount(4.0), amount(65012.0, 2), amount(0.57, sign=True)
+    ('0.0493', '4', '65000', '+0.57')
+    """
+    return np.format_float_positional(value, digits, unique=False, fractional=False, trim="-", sign=sign)
 
 
 def weights_of(n: np.ndarray) -> np.ndarray:
@@ -332,11 +342,11 @@ def compare_numbers(
     for (protocol, method), here in sites.groupby(["protocol", "method"]):
         judged = verdict(here)
         rows.append({"protocol": protocol, "method": method, **vars(judged), "verdict": judged.sentence(target)})
-    table, pairs, families = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
-    notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *on_institutions(predictions)]
-    sentences = what_blocks_add(sites, _pairs, say_added)
-    sentences += [_sentence(row, UNITS[str(row.protocol)]) for row in pairs.itertuples()]
-    return NumberComparison(target, table, pairs, sentences, notes, families)
+    compared = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
+    notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *notes_on_institutions(predictions)]
+    sentences = describe_blocks_added(sites, _pairs, describe_block_order)
+    sentences += [_sentence(row, UNITS[str(row.protocol)]) for row in compared.paired.itertuples()]
+    return NumberComparison(target, compared.table, compared.paired, sentences, notes, compared.families)
 
 
 def _pairs(sites: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
@@ -362,9 +372,9 @@ def compare_orders(r: pd.DataFrame, n: pd.Series, pairs: Sequence[tuple[str, str
 
 def _sentence(row, unit: str) -> str:
     r, other = (row.r_against, row.r) if row.difference < 0 else (row.r, row.r_against)
-    return say_pair(row, unit, "orders people better than", f"r {two_digits(r)} against {two_digits(other)}")
+    return describe_pair(row, unit, "orders people better than", f"r {two_digits(r)} against {two_digits(other)}")
 
 
-def say_added(row, part: LeftOut, unit: str) -> str:
+def describe_block_order(row, part: LeftOut, unit: str) -> str:
     """What a block adds, of a row of `compare_orders`."""
-    return say_order_added(row, part, unit, two_digits(row.r), two_digits(row.r_against))
+    return describe_order_added(row, part, unit, two_digits(row.r), two_digits(row.r_against))

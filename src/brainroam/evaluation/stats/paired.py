@@ -104,8 +104,8 @@ def compare_sites(
     >>> round(found.mean, 3), round(found.p, 3)
     (0.052, 0.046)
     """
-    first, second, *given = by_site(a=a, b=b, **({} if weights is None else {"weights": weights}))
-    w = given[0] if given else np.ones(len(first))
+    first, second, *given_weights = by_site(a=a, b=b, **({} if weights is None else {"weights": weights}))
+    w = given_weights[0] if given_weights else np.ones(len(first))
     measured = np.isfinite(first) & np.isfinite(second) & (w > 0)
     # Whatever the units: what counts as no difference is a matter of rounding, not of size.
     unit = max(float(np.abs([first[measured], second[measured]]).max(initial=0)), np.finfo(float).tiny)
@@ -160,10 +160,10 @@ def order_pair(row: Any) -> tuple[str, str, int]:
     return (row.against, row.method, row.lost) if row.difference < 0 else (row.method, row.against, row.won)
 
 
-def p_in_words(p: float, p_holm: float) -> str:
+def format_p(p: float, p_holm: float) -> str:
     """A p value, and what is left of it after Holm's correction.
 
-    >>> p_in_words(0.0123, 0.0246), p_in_words(1e-9, 2e-9)
+    >>> format_p(0.0123, 0.0246), format_p(1e-9, 2e-9)
     ('p = 0.012, 0.025 after Holm', 'p < 0.001, < 0.001 after Holm')
     """
     alone, corrected = ("< 0.001" if value < 0.001 else f"= {value:.2g}" for value in (p, p_holm))

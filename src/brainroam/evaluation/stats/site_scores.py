@@ -92,7 +92,7 @@ class SiteScores:
         return self.auc[:, self.methods.index(method)] - self.auc[:, self.methods.index(against)]
 
     def paired(self, method: str, against: str) -> CorrectedT:
-        """Test and interval of that difference: folds share training people, left-out sites train one another."""
+        """Test and interval of these differences, corrected for training people or sites that results share."""
         gap = self.differences(method, against)
         measured = np.isfinite(gap)
         gap, weights = gap[measured], self.weights[measured]

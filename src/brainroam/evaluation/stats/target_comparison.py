@@ -1,11 +1,12 @@
-"""Comparisons of methods that predict a number or several classes: the result, the families of pairs, the sentences.
+"""What comparisons of methods share, whatever is predicted: sentences on pairs of methods and on blocks.
 
-What is compared, and on which scale, is said by `numbers` and `classes`; two classes have `compare`.
+Of a number or several classes also the result (`TargetComparison`) and the table of all families of pairs; what is
+compared, and on which scale, is in `numbers` and `classes`. Two classes have `compare`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,10 @@ import pandas as pd
 from brainroam.data.target import Target
 from brainroam.errors import listed
 from brainroam.evaluation.splits import TITLES, UNITS
-from brainroam.evaluation.stats.added import LeftOut, left_out_blocks
 from brainroam.evaluation.stats.families import families
-from brainroam.evaluation.stats.paired import order_pair, p_in_words
+from brainroam.evaluation.stats.paired import format_p, order_pair
+from brainroam.methods.blocks import names_of
+from brainroam.methods.registry import full_name, parse_name
 from brainroam.utils.html import html_summary
 
 
@@ -58,6 +60,14 @@ class TargetComparison:
         return html_summary(f"{self.target.name}: {len(self.table)} methods", shown, lines)
 
 
+class ComparedFamilies(NamedTuple):
+    """The table of methods, the differences of all pairs, and a sentence on each family."""
+
+    table: pd.DataFrame
+    paired: pd.DataFrame
+    families: list[str]
+
+
 def compare_families(
     sites: pd.DataFrame,
     rows: Sequence[Mapping[str, Any]],
@@ -65,8 +75,8 @@ def compare_families(
     differences: Callable[[pd.DataFrame, Sequence[tuple[str, str]]], pd.DataFrame],
     reference: str | None,
     all_pairs: bool,
-) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """The table of methods with the highest ``best`` first, the differences of all families, and what these are.
+) -> ComparedFamilies:
+    """Order methods by ``best``, the highest first, and compare the pairs of every family.
 
     Parameters
     ----------
@@ -90,10 +100,68 @@ def compare_families(
         for family in families(names, reference, all_pairs):
             paired.append(differences(here, family.pairs).assign(protocol=protocol))
             families_named.append(family.text(TITLES[str(protocol)]))
-    return table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), families_named
+    return ComparedFamilies(table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), families_named)
 
 
-def what_blocks_add(
+class LeftOut(NamedTuple):
+    """A method of all blocks (``whole``) and the same ``without`` one ``block``, which leaves the ``others``."""
+
+    whole: str
+    without: str
+    block: str
+    others: str
+
+
+def find_left_out_blocks(methods: Iterable[str]) -> list[LeftOut]:
+    """Each block that one of these methods reads and its like does not, which reads all others.
+
+    >>> [part.block for part in find_left_out_blocks(["core", "core[blocks=rest]", "core[blocks=anatomy]", "ensemble"])]
+    ['anatomy', 'rest']
+    """
+    methods = list(methods)
+    variants: dict[str, dict[frozenset[str], str]] = {}
+    for name in methods:
+        method, settings = parse_name(name)
+        if "blocks" in settings:
+            blocks = frozenset(names_of(settings.pop("blocks")))
+            variants.setdefault(full_name(method, settings), {})[blocks] = name
+    parts = []
+    for whole, by_blocks in variants.items():
+        every = frozenset[str]().union(*by_blocks)
+        for block in sorted(every):
+            without = by_blocks.get(every - {block})
+            if whole in methods and without is not None:
+                parts.append(LeftOut(whole, without, block, " and ".join(sorted(every - {block}))))
+    return parts
+
+
+def describe_points_added(row: Any, part: LeftOut, unit: str) -> str:
+    """A difference of AUCs (``difference``, ``low``, ``high``, ``won``, ``n_sites``) in words.
+
+    >>> row = pd.Series({"difference": 0.014, "low": 0.003, "high": 0.025, "won": 16, "n_sites": 20})
+    >>> describe_points_added(row, LeftOut("core", "core[blocks=rest]", "anatomy", "rest"), "site")
+    'anatomy adds 1.4 AUC points to rest at the next site (core; 95 % interval 0.3 to 2.5; better at 16 of 20 sites)'
+    """
+    limits = f"95 % interval {100 * row.low:.1f} to {100 * row.high:.1f}"
+    return _describe_added(row, part, unit, f"{100 * row.difference:.1f} AUC points to {part.others}", limits)
+
+
+def describe_order_added(row: Any, part: LeftOut, unit: str, r: str, r_against: str) -> str:
+    """A difference of Fisher's z in words, with the two correlations within sites."""
+    limits = f"95 % interval of the difference, Fisher's z, {row.low:.2f} to {row.high:.2f}"
+    return _describe_added(
+        row, part, unit, f"to the order that {part.others} gives, r {r} instead of {r_against},", limits
+    )
+
+
+def _describe_added(row: Any, part: LeftOut, unit: str, size: str, limits: str) -> str:
+    facts = [part.whole, limits] if np.isfinite(row.low) else [part.whole]
+    facts.append(f"better at {row.won:.0f} of {row.n_sites:.0f} {unit}s")
+    text = f"{part.block} adds {size} at the next {unit} ({'; '.join(facts)})"
+    return f"{text}: these {unit}s cannot tell that from nothing" if row.low <= 0 <= row.high else text
+
+
+def describe_blocks_added(
     sites: pd.DataFrame,
     differences: Callable[[pd.DataFrame, Sequence[tuple[str, str]]], pd.DataFrame],
     say: Callable[[Any, LeftOut, str], str],
@@ -101,17 +169,17 @@ def what_blocks_add(
     """What each block adds to the others, of each protocol; ``differences`` as for `compare_families`."""
     sentences = []
     for protocol, here in sites.groupby("protocol"):
-        parts = left_out_blocks(here["method"].unique())
+        parts = find_left_out_blocks(here["method"].unique())
         rows = differences(here, [(part.whole, part.without) for part in parts]).itertuples() if parts else ()
         sentences += [say(row, part, UNITS[str(protocol)]) for row, part in zip(rows, parts, strict=True)]
     return sentences
 
 
-def on_institutions(predictions: pd.DataFrame) -> list[str]:
+def notes_on_institutions(predictions: pd.DataFrame) -> list[str]:
     """That intervals take the sites of one institution as independent, where these people name institutions.
 
     >>> people = pd.DataFrame({"site": ["A1", "A2", "B"], "institution": ["A", "A", ""], "protocol": "loso"})
-    >>> on_institutions(people)[0][:65]
+    >>> notes_on_institutions(people)[0][:65]
     'A1 and A2 are of one institution, and intervals take sites as ind'
     """
     if "institution" not in predictions:
@@ -131,18 +199,18 @@ def on_institutions(predictions: pd.DataFrame) -> list[str]:
     ]
 
 
-def say_pair(row: Any, unit: str, better: str, size: str) -> str:
+def describe_pair(row: Any, unit: str, better: str, size: str) -> str:
     """Say one comparison in words: the method that is ahead comes first.
 
     >>> pair = {"method": "a", "against": "b", "difference": -0.1, "won": 1, "lost": 5, "n_sites": 6}
     >>> row = next(pd.DataFrame([pair | {"p": 0.01, "p_holm": 0.01}]).itertuples())
-    >>> say_pair(row, "site", "orders people better than", "r .5 against .4")
+    >>> describe_pair(row, "site", "orders people better than", "r .5 against .4")
     'b orders people better than a (r .5 against .4 over 6 sites; won 5 of 6; p = 0.01)'
     """
     if np.isnan(row.p):
         return f"{row.method} and {row.against} share too few {unit}s to be compared"
     ahead, behind, won = order_pair(row)
-    facts = f"({size} over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {p_in_words(row.p, row.p_holm)})"
+    facts = f"({size} over {row.n_sites} {unit}s; won {won} of {row.n_sites}; {format_p(row.p, row.p_holm)})"
     if row.p_holm < 0.05:
         return f"{ahead} {better} {behind} {facts}"
     return f"{ahead} and {behind} cannot be told apart {facts}"

@@ -35,6 +35,7 @@ Medicine 26(1), 37-52, for Q(tau); Nagashima, Noma and Furukawa (2019), Statisti
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -119,10 +120,11 @@ def next_site(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Ma
     a, v = _finite(values, variances)
     if len(a) < MIN_SITES_NEXT:
         return Verdict(len(a), mean_over_sites(a, 1 / v), reason=f"no intervals: fewer than {MIN_SITES_NEXT} sites")
-    mean, below, tau, error = _plain_model(a, v)
-    half, half_next = (_half_width(below, np.sqrt(x)) for x in (error, error + tau**2))
-    middle = float(np.interp(0.5, below, tau))
-    return Verdict(len(a), mean, mean - half, mean + half, mean - half_next, mean + half_next, middle)
+    model = _plain_model(a, v)
+    variances_of = model.error, model.error + model.tau**2
+    half, half_next = (_half_width(model.below, np.sqrt(variance)) for variance in variances_of)
+    mean = model.mean
+    return Verdict(len(a), mean, mean - half, mean + half, mean - half_next, mean + half_next, model.median_tau)
 
 
 def next_size(values: ArrayLike, variances: ArrayLike) -> float:
@@ -137,9 +139,9 @@ def next_size(values: ArrayLike, variances: ArrayLike) -> float:
     a, v = _finite(values, variances)
     if len(a) < MIN_SITES_NEXT:
         return np.nan
-    mean, below, tau, error = _plain_model(a, v)
-    middle = float(np.interp(0.5, below, tau))
-    return float(np.sqrt(mean**2 + np.interp(middle, tau, error) + middle**2))
+    model = _plain_model(a, v)
+    tau = model.median_tau
+    return float(np.sqrt(model.mean**2 + np.interp(tau, model.tau, model.error) + tau**2))
 
 
 def observed_next(
@@ -156,9 +158,10 @@ def observed_next(
     a, v = _finite(values, np.maximum(variances, 1e-24))  # 0 where everybody of a site has the same value
     if len(a) < MIN_SITES_NEXT:
         return mean_over_sites(a, 1 / v), [(np.nan, np.nan) for _ in levels]
-    mean, below, tau, error = _plain_model(a, v)
-    halves = [_half_width(below, np.sqrt(error + tau**2 + variance), level) for level in levels]
-    return mean, [(mean - half, mean + half) for half in halves]
+    model = _plain_model(a, v)
+    spread = np.sqrt(model.error + model.tau**2 + variance)
+    halves = [_half_width(model.below, spread, level) for level in levels]
+    return model.mean, [(model.mean - half, model.mean + half) for half in halves]
 
 
 def observed_on_line(
@@ -189,8 +192,8 @@ def observed_on_line(
     [-0.62, 2.03]
     """
     plain = observed_next(values, variances, variance, levels)
-    given = np.array([values, np.maximum(variances, 1e-24), looks], dtype=float)
-    a, v, x = given[:, np.isfinite(given).all(axis=0)]
+    columns = np.array([values, np.maximum(variances, 1e-24), looks], dtype=float)
+    a, v, x = columns[:, np.isfinite(columns).all(axis=0)]
     if len(a) <= MIN_SITES_NEXT or np.ptp(x) == 0 or not np.isfinite(look):
         return plain
     k, tau = len(a), TAU * np.sqrt(v.mean() + a.var())
@@ -212,7 +215,7 @@ def observed_on_line(
 
 
 def _line(weight: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a weighted mean and a weighted slope on x multiply each value with, shape (..., k) both."""
+    """The coefficients of each value in a weighted mean and in a weighted slope on x, both of shape (..., k)."""
     share = weight / weight.sum(axis=-1, keepdims=True)
     apart = x - (share @ x)[..., None]
     return share, share * apart / (share * apart**2).sum(axis=-1, keepdims=True)
@@ -228,8 +231,21 @@ def _finite(values: ArrayLike | Mapping[str, float], variances: ArrayLike | Mapp
     return np.array([a[measured], v[measured]])
 
 
-def _plain_model(a: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean; P(tau <= t), these t, and the variance of the mean given each."""
+class _PlainModel(NamedTuple):
+    """The mean; P(tau <= t) on a grid of t, this grid, and the variance of the mean given each t."""
+
+    mean: float
+    below: np.ndarray
+    tau: np.ndarray
+    error: np.ndarray
+
+    @property
+    def median_tau(self) -> float:
+        """tau at its median."""
+        return float(np.interp(0.5, self.below, self.tau))
+
+
+def _plain_model(a: np.ndarray, v: np.ndarray) -> _PlainModel:
     k, tau = len(a), TAU * np.sqrt(v.mean() + a.var())
     total = v + tau[:, None] ** 2
     centre = (a / total).sum(axis=1) / (1 / total).sum(axis=1)
@@ -238,7 +254,7 @@ def _plain_model(a: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.nd
     below[-1] = 1
     share = 1 / (v + float(np.interp(0.5, below, tau)) ** 2)
     share /= share.sum()
-    return float(share @ a), below, tau, 2 * total @ share**2
+    return _PlainModel(float(share @ a), below, tau, 2 * total @ share**2)
 
 
 def _half_width(below: np.ndarray, spread: np.ndarray, level: float = LEVEL) -> float:

@@ -60,7 +60,7 @@ def refuse_other_people(site: str, first: SiteSummary, second: SiteProducts, cou
 
 def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
     """What is odd about single sites, in words."""
-    sites, odd = sorted(summaries), []
+    sites, texts = sorted(summaries), []
     if len(sites) < MIN_SITES:
         return []
     spreads = [each.spread for each in summaries.values() if each.spread is not None]
@@ -73,15 +73,17 @@ def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
         others = np.arange(len(sites)) != k
         along = _correlation(contrast[k], contrast[others].mean(axis=0))
         if along < AGAINST:
-            odd.append(f"site {name}: its contrast runs against the other sites (r = {along:.2f}): labels swapped?")
+            texts.append(f"site {name}: its contrast runs against the other sites (r = {along:.2f}): labels swapped?")
         for what, values in (("people differ", scale), ("mean values differ", level)):
             ratio = values[k] / max(float(np.median(values[others])), 1e-300)
             if not 1 / SCALE < ratio < SCALE:
-                odd.append(f"site {name}: its {what} {ratio:.2g} times as much as at other sites: prepared otherwise?")
+                texts.append(
+                    f"site {name}: its {what} {ratio:.2g} times as much as at other sites: prepared otherwise?"
+                )
         twins = [sites[j] for j in range(k) if _correlation(contrast[k], contrast[j]) > ALIKE]
         if twins:
-            odd.append(f"site {name}: nearly the numbers of {listed(twins)}: the same people under two names?")
-    return odd
+            texts.append(f"site {name}: nearly the numbers of {listed(twins)}: the same people under two names?")
+    return texts
 
 
 def _contrast(summary: SiteSummary) -> np.ndarray:

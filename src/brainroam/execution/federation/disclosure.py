@@ -56,15 +56,15 @@ STEPS_JOINED = "drawn in: people at steps that fewer than {k} share were set to 
 DRAWN_IN = "drawn in: extreme values were set to less extreme ones of other people"
 
 
-def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd.DataFrame, dict[str, str]]:
+def disclosable_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd.DataFrame, dict[str, str]]:
     """The covariates that a site may use, rules 1 and 2: NaN in a column that is dropped, and why by column.
 
     >>> one_left_hander = pd.DataFrame({"age": np.linspace(20, 40, 40), "left": np.eye(40)[0]})
-    >>> table, why = told_covariates(one_left_hander, np.tile([0, 1], 20), 5)
+    >>> table, why = disclosable_covariates(one_left_hander, np.tile([0, 1], 20), 5)
     >>> table.isna().all().to_dict(), why["left"][:7]
     ({'age': False, 'left': True}, 'dropped')
     """
-    table = pd.DataFrame(CovariateEncoder().fit(covariates).encoded(covariates), columns=covariates.columns)
+    table = pd.DataFrame(CovariateEncoder().fit(covariates).encode(covariates), columns=covariates.columns)
     why: dict[str, str] = {}
 
     def drop(name: str, reason: str) -> None:
@@ -101,14 +101,14 @@ def told_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> tuple[pd
     return table, why
 
 
-def told_number(t: np.ndarray, k: int) -> np.ndarray | None:
+def disclosable_number(t: np.ndarray, k: int) -> np.ndarray | None:
     """A number whose extreme values are drawn in until nobody has too much leverage; None where nobody differs then.
 
     Of few different values each is that of k people.
 
-    >>> told_number(np.r_[np.arange(30.0), 1000.0], 5).max()
+    >>> disclosable_number(np.r_[np.arange(30.0), 1000.0], 5).max()
     np.float64(29.0)
-    >>> told_number(np.r_[np.zeros(30), 1.0, 1.0], 5) is None
+    >>> disclosable_number(np.r_[np.zeros(30), 1.0, 1.0], 5) is None
     True
     """
     ordered = np.sort(t)
@@ -122,12 +122,12 @@ def told_number(t: np.ndarray, k: int) -> np.ndarray | None:
     return None
 
 
-def told_steps(t: np.ndarray, k: int) -> np.ndarray | None:
+def disclosable_steps(t: np.ndarray, k: int) -> np.ndarray | None:
     """Steps of an order, each that of k people and nobody with too much leverage; None where one step is left.
 
-    >>> told_steps(np.repeat([1.0, 2, 3, 4], [20, 3, 20, 1]), 5)[[0, 20, 23, 43]].tolist()
+    >>> disclosable_steps(np.repeat([1.0, 2, 3, 4], [20, 3, 20, 1]), 5)[[0, 20, 23, 43]].tolist()
     [1.0, 3.0, 3.0, 3.0]
-    >>> told_steps(np.repeat([1.0, 2], [20, 4]), 5) is None
+    >>> disclosable_steps(np.repeat([1.0, 2], [20, 4]), 5) is None
     True
     """
     drawn = t.copy()
@@ -148,7 +148,7 @@ def told_steps(t: np.ndarray, k: int) -> np.ndarray | None:
 
 
 def groups_of(y: np.ndarray, k: int) -> tuple[list[np.ndarray], int]:
-    """Masks of the people whom something told is shared by, and how many these must be: each class, or everybody."""
+    """Masks of the groups that share what is disclosed (each class, or everybody), and their minimum size."""
     if y.ndim == 2:
         return [column == 1 for column in y.T if column.any()], k
     return ([np.ones(len(y), dtype=bool)], 2 * k) if is_number(y) else ([y == 0, y == 1], k)
@@ -163,7 +163,7 @@ def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, hub
     >>> singled_out(edges, pd.DataFrame(index=range(40)), y, 1.345, 5).tolist()
     [False, True, False]
     """
-    x = _basis(np.column_stack([np.ones(len(y)), CovariateEncoder().fit(covariates).imputed(covariates)]))
+    x = _basis(np.column_stack([np.ones(len(y)), CovariateEncoder().fit(covariates).impute(covariates)]))
     residuals = own_residuals(values, covariates, huber_k)[1]
     singled = np.zeros(values.shape[1], dtype=bool)
     for block in edge_blocks(values.shape[1]):
@@ -188,10 +188,10 @@ def recognisable(residuals: np.ndarray, missing: np.ndarray, k: int) -> np.ndarr
     return hidden
 
 
-def tellable(edges: np.ndarray, priority: np.ndarray, before: np.ndarray, n_people: int) -> np.ndarray:
+def disclosable_edges(edges: np.ndarray, priority: np.ndarray, before: np.ndarray, n_people: int) -> np.ndarray:
     """Which of the edges asked for (N,) have their place among ten per person, those told before and most wanted first.
 
-    >>> tellable(np.arange(4), np.array([0.1, 0.4, 0.3, 0.2]), np.arange(100, 128), 3)
+    >>> disclosable_edges(np.arange(4), np.array([0.1, 0.4, 0.3, 0.2]), np.arange(100, 128), 3)
     array([False,  True,  True, False])
     """
     told_before = np.isin(edges, before)
@@ -217,7 +217,7 @@ def drawn_in(score: np.ndarray, k: int) -> np.ndarray:
 
 
 def _of_levels(values: pd.Series, k: int) -> bool:
-    """Whether a column is one of levels: so few values that each could be that of 2k people."""
+    """Whether a column has so few different values that each could be shared by 2k people."""
     return values.nunique() <= min(MOST_LEVELS, max(2, len(values) // (2 * k)))
 
 

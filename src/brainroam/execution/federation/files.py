@@ -28,7 +28,7 @@ from brainroam import __version__
 from brainroam.data.atlas import Atlas
 from brainroam.data.target import KINDS, ORDERED, TWO_CLASSES, Target
 from brainroam.errors import CONTROL, SummaryError, UsageError, listed, visible
-from brainroam.utils.files import atomic_write, expanded, read_regular
+from brainroam.utils.files import atomic_write, expand_home, read_regular
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import Share, require_settings
 
@@ -170,7 +170,7 @@ class Message:
         header = {name: value for name, value in asdict(self).items() if name not in ("arrays", "path")}
         arrays = {name: np.asarray(array, order="C") for name, array in self.arrays.items()}
         body = safetensors.save(arrays, {"header": json.dumps(header, allow_nan=False)})
-        path = expanded(path)
+        path = expand_home(path)
         with atomic_write(path) as file:
             file.write(b"%s %d %s\n" % (MAGIC, SCHEMA, hashlib.sha256(body).hexdigest().encode()) + body)
         return path
@@ -228,7 +228,7 @@ def target_in_words(target: Target) -> str:
 
 def read_message(path: str | Path, what: str) -> Message:
     """Read a file and check every byte of it; anything that is no whole file of this kind is refused by name."""
-    path = expanded(path)
+    path = expand_home(path)
     try:
         content = read_regular(path, LARGEST)
     except OSError as error:
@@ -258,7 +258,7 @@ def _require_schema(message: Message, what: str) -> None:
     """A `ValueError` unless names, shapes and numbers are those of a file of this kind and round."""
     if message.blocks:
         _require_texts(replace(message, covariates=[*message.blocks], blocks={}))
-        if any(set(told) != set(TOLD_OF_BLOCK) for told in message.blocks.values()):
+        if any(set(facts) != set(TOLD_OF_BLOCK) for facts in message.blocks.values()):
             raise ValueError(f"of each block it tells {listed(TOLD_OF_BLOCK)}")
         if (what, message.round) != (SUMMARY, 3):
             parts = message.parts.values()
@@ -267,30 +267,11 @@ def _require_schema(message: Message, what: str) -> None:
             for own in parts:
                 _require_schema(own, what)
             return
-    expected = ARRAYS.get((message.what, message.round))
-    if message.what != what or expected is None:
+    if message.what != what or (message.what, message.round) not in ARRAYS:
         raise ValueError(f"it is a {visible(message.what)} of round {visible(message.round)}")
     arrays, target = message.arrays, message.predicts
-    if not target.is_two_classes and what == SUMMARY:
-        special = (OF_NUMBERS if target.is_number else OF_CLASSES).get(message.round, {})
-        special = special | (OF_ORDERS.get(message.round, {}) if target.kind == ORDERED else {})
-        expected = special if message.round == 3 else expected | special
-    if message.blocks:  # the third summary, of the sum of all blocks
-        expected = expected | {"without": 1}
-    more = {name for name in arrays if ABSORBED.fullmatch(name)} if (what, message.round) == (SUMMARY, 1) else set()
-    more |= {"spread"} & set(arrays) if (what, message.round) == (SUMMARY, 1) else set()
-    more |= {name for name in arrays if READING.fullmatch(name)} if (what, message.round) == (REQUEST, 3) else set()
-    if set(arrays) - more != set(expected):
-        odd = sorted(set(arrays) - more ^ set(expected))
-        raise ValueError(f"the arrays {visible(odd)} are missing, or have no place in it")
-    for name, dimensions in expected.items():
-        if arrays[name].ndim != dimensions:
-            raise ValueError(f"{name} has {arrays[name].ndim} dimensions, not {dimensions}")
+    _require_arrays(arrays, _expected_arrays(message), _optional_arrays(message))
     _require_texts(message)
-    for name, array in arrays.items():
-        whole = name.rpartition(".")[2] in ("edges", "columns", "kept", "dropped") or name in POSITIONS
-        if array.dtype.kind != ("i" if whole else "f"):
-            raise ValueError(f"{name} holds {array.dtype} numbers, which have no place in it")
     regions, d = int(message.atlas["n_regions"]), len(message.covariates)
     n_edges = regions if message.measure == "table" else regions * (regions - 1) // 2
     if what == SUMMARY:
@@ -308,8 +289,41 @@ def _require_schema(message: Message, what: str) -> None:
         _require_readings(arrays, len(message.sites), n_edges, d, target)
 
 
+def _expected_arrays(message: Message) -> dict[str, int]:
+    """The arrays that a file of this kind, round and target has, with how many dimensions they have."""
+    expected, target = ARRAYS[message.what, message.round], message.predicts
+    if not target.is_two_classes and message.what == SUMMARY:
+        special = (OF_NUMBERS if target.is_number else OF_CLASSES).get(message.round, {})
+        special = special | (OF_ORDERS.get(message.round, {}) if target.kind == ORDERED else {})
+        expected = special if message.round == 3 else expected | special
+    return expected | {"without": 1} if message.blocks else expected  # the third summary, of the sum of all blocks
+
+
+def _optional_arrays(message: Message) -> set[str]:
+    """The arrays of a file that another one of its kind may lack."""
+    if (message.what, message.round) == (SUMMARY, 1):
+        return {name for name in message.arrays if ABSORBED.fullmatch(name) or name == "spread"}
+    if (message.what, message.round) == (REQUEST, 3):
+        return {name for name in message.arrays if READING.fullmatch(name)}
+    return set()
+
+
+def _require_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, int], optional: set[str]) -> None:
+    """Refuse other names, dimensions or kinds of numbers than a file of this kind has."""
+    if set(arrays) - optional != set(expected):
+        unexpected = sorted(set(arrays) - optional ^ set(expected))
+        raise ValueError(f"the arrays {visible(unexpected)} are missing, or have no place in it")
+    for name, dimensions in expected.items():
+        if arrays[name].ndim != dimensions:
+            raise ValueError(f"{name} has {arrays[name].ndim} dimensions, not {dimensions}")
+    for name, array in arrays.items():
+        whole = name.rpartition(".")[2] in ("edges", "columns", "kept", "dropped") or name in POSITIONS
+        if array.dtype.kind != ("i" if whole else "f"):
+            raise ValueError(f"{name} holds {array.dtype} numbers, which have no place in it")
+
+
 def _behind(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays whose names begin so, by the rest of their names."""
+    """The arrays whose names have this prefix, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 

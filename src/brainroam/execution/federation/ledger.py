@@ -1,4 +1,4 @@
-"""What a site has agreed to and answered, kept beside the files it sends; it never leaves the hospital.
+"""The record of what a site agreed to and answered, beside the files it sends; it never leaves the hospital.
 
 The site's own first round fixes settings, covariates, counts, noise and people. A later request that asks for anything
 else is refused with the difference shown, because two answers that differ in one column or one person tell that column
@@ -24,7 +24,7 @@ import numpy as np
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
 from brainroam.errors import SummaryError, listed
-from brainroam.execution.federation.disclosure import tellable
+from brainroam.execution.federation.disclosure import disclosable_edges
 from brainroam.execution.federation.files import Message, Settings, target_in_words
 from brainroam.execution.federation.protection import Protection
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
@@ -63,7 +63,7 @@ class Ledger:
         min_count: int,
         least: int,
     ) -> None:
-        """Refuse what is not what the first round agreed to; a first round is what all others are held against."""
+        """Refuse terms or people that differ from the first round, which fixes both."""
         terms = {
             **asdict(settings),
             "covariates": list(covariates),
@@ -93,19 +93,19 @@ class Ledger:
         self._require_few_requests(request, protection)
 
     def record(self, request: Message | None, n_people: int) -> None:
-        """Write down what is about to be answered."""
+        """Record the answer that is about to be sent."""
         answer = [1 if request is None else request.round, _identity(request)]
         if request is not None and request.round == 2:
-            asked, before = request.arrays["edges"], self.told_edges
-            new_edges = asked[tellable(asked, request.arrays["priority"], before, n_people)]
+            edges, before = request.arrays["edges"], self.told_edges
+            new_edges = edges[disclosable_edges(edges, request.arrays["priority"], before, n_people)]
             self.content["edges"] = np.union1d(before, new_edges).tolist()
-            self.content["asked"] = np.union1d(self.content["asked"], asked).astype(int).tolist()
+            self.content["asked"] = np.union1d(self.content["asked"], edges).astype(int).tolist()
         if answer not in self.content["answers"]:
             self.content["answers"] = [*self.content["answers"], answer]
         write_checksummed(self.path, self.content)
 
     def noise(self, request: Message | None) -> np.random.Generator:
-        """The noise of an answer: the same for the same request, since an average of many would take it away."""
+        """The noise of an answer: the same for the same request, since averaging many answers would remove it."""
         seed = hashlib.sha256(f"{self.content['salt']} {_identity(request)}".encode()).hexdigest()
         return np.random.default_rng(int(seed, 16))
 
@@ -149,13 +149,13 @@ class Ledger:
             )
 
     def _require_few_requests(self, request: Message | None, protection: Protection | None) -> None:
-        asked = 1 if request is None else request.round
-        before = [identity for number, identity in self.content["answers"] if number == asked]
+        this_round = 1 if request is None else request.round
+        before = [identity for number, identity in self.content["answers"] if number == this_round]
         most = 1 if protection else DIFFERENT
         if _identity(request) not in before and len(before) >= most:
             raise SummaryError(
-                f"{self.site} has answered {most} different request(s) of round {asked} already, and answers no more: "
-                "each tells a little about the same people"
+                f"{self.site} has answered {most} different request(s) of round {this_round} already, and answers no "
+                "more: each tells a little about the same people"
             )
         if request is not None and request.round == 3:
             read = [array for name, array in request.arrays.items() if name.endswith(".edges")]

@@ -13,7 +13,7 @@ import numpy as np
 
 from brainroam.core.calibration import Calibration, ClassCalibration, NumberCalibration
 from brainroam.core.choice import Choice
-from brainroam.core.linegraph import Pathways
+from brainroam.core.pathways import Pathways
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.execution.federation.files import Message, Settings
 from brainroam.methods.prediction_sets import LEVELS
@@ -63,7 +63,7 @@ def save_pooled(
     fixed = FIXED | {name: value for name, value in asdict(like.settings).items() if value != standard[name]}
     fixed |= dict(thresholds)
     notes = [*notes, *([] if calibration else [UNCALIBRATED])]
-    learned = _learned(target, calibration or _uncalibrated(target), shifts or _unmoved(target))
+    learned = _state_beside_model(target, calibration or _identity_calibration(target), shifts or _zero_shifts(target))
     alone = len(blocks) == 1
     arrays = dict(learned)
     for (name, (message, pathways)), weight in zip(blocks.items(), weights, strict=True):
@@ -71,7 +71,7 @@ def save_pooled(
         if alone:
             arrays |= {f"model.{key}": value for key, value in core.items()}
             continue
-        member = _learned(target, _uncalibrated(target), _unmoved(target))
+        member = _state_beside_model(target, _identity_calibration(target), _zero_shifts(target))
         member |= {f"model.{key}": value for key, value in core.items()}
         arrays |= {f"model.{name}.{key}": value for key, value in member.items()}
         arrays[f"model.{name}.weight"] = np.array([weight])
@@ -122,7 +122,9 @@ def _core_arrays(
     }
 
 
-def _learned(target: Target, calibration: Any, shifts: Mapping[str, SiteShift | ClassShift]) -> dict[str, np.ndarray]:
+def _state_beside_model(
+    target: Target, calibration: Any, shifts: Mapping[str, SiteShift | ClassShift]
+) -> dict[str, np.ndarray]:
     """What `TunedMethod` keeps beside its model; limits of sets need the scores of single people."""
     width = len(target.classes) if target.is_classes else 2
     arrays = {
@@ -135,14 +137,14 @@ def _learned(target: Target, calibration: Any, shifts: Mapping[str, SiteShift | 
     return arrays
 
 
-def _unmoved(target: Target) -> dict[str, SiteShift | ClassShift]:
-    """Before the third round nobody of a new site moves anything."""
+def _zero_shifts(target: Target) -> dict[str, SiteShift | ClassShift]:
+    """Shifts of 0: before the third round people of a new site move nothing."""
     if target.is_classes:
         return {}
     return dict.fromkeys((LABELLED, SCALE) if target.is_number else ("controls", UNLABELLED), SiteShift(0.0, 0.0))
 
 
-def _uncalibrated(target: Target) -> Any:
+def _identity_calibration(target: Target) -> Any:
     if target.is_number:
         return NumberCalibration(intercept=0.0, slope=1.0, mean=0.0)
     if target.is_classes:

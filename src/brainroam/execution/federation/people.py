@@ -13,6 +13,7 @@ Where everybody has every block there is one group, and nothing more is withheld
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,10 +27,10 @@ from brainroam.errors import DataError, SummaryError, listed
 from brainroam.execution.federation.disclosure import (
     DRAWN_IN,
     STEPS_JOINED,
+    disclosable_covariates,
+    disclosable_number,
+    disclosable_steps,
     singled_out,
-    told_covariates,
-    told_number,
-    told_steps,
 )
 
 FEW_OF_CLASS = "left out: fewer than the {least} people below which a summary tells too much about each of them"
@@ -90,7 +91,7 @@ def without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str,
     code, person = cohort.targets.astype(int), persons(cohort.table).to_numpy()
     counts = {name: len(set(person[code == k])) for k, name in enumerate(target.classes)}
     few = {name: n for name, n in counts.items() if n < least}
-    kept = ~np.isin(code, [target.classes.index(name) for name in few])
+    included = ~np.isin(code, [target.classes.index(name) for name in few])
     why = {f"{target.name} {name}": FEW_OF_CLASS.format(least=least) for name, n in few.items() if n}
     if len(few) > len(target.classes) - 2:
         raise SummaryError(
@@ -100,7 +101,7 @@ def without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str,
     table, names = cohort.table, [name for name in target.classes if name not in few]
     place = {float(target.classes.index(name)): float(k) for k, name in enumerate(names)}
     recoded = table.assign(label=table["label"].map(place))
-    return cohort.predicting(replace(target, classes=tuple(names)), recoded).subset(kept), why
+    return cohort.predicting(replace(target, classes=tuple(names)), recoded).subset(included), why
 
 
 def labels_of(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.ndarray, float]:
@@ -120,11 +121,11 @@ def labels_of(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.nd
     return label - label.mean(), float(label.mean())
 
 
-def drawn_in_number(
+def draw_in_number(
     site: str, t: np.ndarray, level: float, k: int, why: dict[str, str], target: Target
 ) -> tuple[np.ndarray, float]:
     """The number, or step of an order, as it is told, and its mean."""
-    drawn = _told(t, k, target)
+    drawn = _draw_in(t, k, target)
     if drawn is None:
         raise SummaryError(
             f"site {site}: fewer than {k} people differ in {target.name} from all others, and every slope would tell "
@@ -135,8 +136,8 @@ def drawn_in_number(
     return drawn - drawn.mean(), level + float(drawn.mean())
 
 
-def _told(t: np.ndarray, k: int, target: Target) -> np.ndarray | None:
-    return told_steps(t, k) if target.kind == ORDERED else told_number(t, k)
+def _draw_in(t: np.ndarray, k: int, target: Target) -> np.ndarray | None:
+    return disclosable_steps(t, k) if target.kind == ORDERED else disclosable_number(t, k)
 
 
 def persons_of(cohort: Cohort, site: str) -> np.ndarray:
@@ -167,12 +168,20 @@ def numeric_covariates(cohort: Cohort, names: list[str], site: str) -> pd.DataFr
     return table
 
 
-def told_by_blocks(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict[str, str], dict[str, str]]:
-    """The people who may be told, covariates that may not (and why), and who was left out."""
+class Disclosable(NamedTuple):
+    """The people who may be told of; covariates that may not, and why; who was left out, and why."""
+
+    cohort: Cohort
+    withheld: dict[str, str]
+    left_out: dict[str, str]
+
+
+def disclosable_people(cohort: Cohort, least: int, k: int) -> Disclosable:
+    """Apply the three rules above to each group of people with the same blocks."""
     if not cohort.blocks:
-        return cohort, {}, {}
+        return Disclosable(cohort, {}, {})
     group = _groups(cohort)
-    kept, table = np.zeros(len(cohort), dtype=bool), cohort.table[["label", *cohort.covariate_names]].copy()
+    included, table = np.zeros(len(cohort), dtype=bool), cohort.table[["label", *cohort.covariate_names]].copy()
     untold: dict[str, str] = {}
     alone = len(set(group)) == 1
     for name in dict.fromkeys(group):
@@ -181,19 +190,19 @@ def told_by_blocks(cohort: Cohort, least: int, k: int) -> tuple[Cohort, dict[str
         if not len(here) or name == _NOTHING:
             continue
         if not alone:
-            drawn, why = _told_alone(cohort.subset(here), k)
+            drawn, why = _draw_in_group(cohort.subset(here), k)
             if drawn is None:
                 continue
             untold |= {column: NOT_OF_ALL for column, reason in why.items() if reason.startswith("dropped")}
             table.iloc[here] = drawn
-        kept[here] = True
-    if not kept.any():
+        included[here] = True
+    if not included.any():
         raise DataError(
             f"site {cohort.sites[0]}: {FEW_ALIKE.format(who='everybody', least=least)}: nothing was written"
         )
     drawn_in = cohort if alone else cohort.with_columns(table)
-    left_out = {} if kept.all() else {"people": FEW_ALIKE.format(who=OTHERS, least=least)}
-    return drawn_in.subset(kept), untold, left_out
+    left_out = {} if included.all() else {"people": FEW_ALIKE.format(who=OTHERS, least=least)}
+    return Disclosable(drawn_in.subset(included), untold, left_out)
 
 
 _NOTHING = ""
@@ -215,13 +224,13 @@ def _in_large_classes(group: Cohort, least: int) -> np.ndarray:
     return np.flatnonzero((count >= least).to_numpy())
 
 
-def _told_alone(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, str]]:
+def _draw_in_group(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, str]]:
     """Labels and covariates of a group, drawn in as if it were a site; None where a number tells too much."""
     person, names = pd.factorize(persons(group.table))[0], list(group.covariate_names)
     labels = pd.Series(group.table["label"].to_numpy(dtype=float)).groupby(person).mean()
     if group.target.is_number:
         forward = group.target.forward(labels.to_numpy())
-        drawn = _told(np.rint(forward) if group.target.kind == ORDERED else forward, k, group.target)
+        drawn = _draw_in(np.rint(forward) if group.target.kind == ORDERED else forward, k, group.target)
         if drawn is None:
             return None, {}
         y, labels = drawn - drawn.mean(), pd.Series(group.target.inverse(drawn))
@@ -233,8 +242,9 @@ def _told_alone(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, s
     encoder = CovariateEncoder().fit(table)
     if encoder.levels_:  # refused later, in words
         return group.table[["label", *names]], {}
-    means = pd.DataFrame(encoder.encoded(table), columns=names).groupby(person).mean()
-    told, why = told_covariates(means, y, k)
-    rows = told.where(told.notna(), means).iloc[person].reset_index(drop=True)  # what is dropped is so in all blocks
+    means = pd.DataFrame(encoder.encode(table), columns=names).groupby(person).mean()
+    disclosable, why = disclosable_covariates(means, y, k)
+    disclosable = disclosable.where(disclosable.notna(), means)  # what is dropped is so in all blocks
+    rows = disclosable.iloc[person].reset_index(drop=True)
     rows.insert(0, "label", labels.iloc[person].to_numpy())
     return rows, why

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.targets import counted_as
+from brainroam.core.targets import equivalent_sizes
 from brainroam.data.target import MOST_CLASSES, ORDERED, TWO_CLASSES, Target, is_control
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
@@ -80,15 +80,15 @@ class Pool:
         begun = (self.folder / POOL).is_file()
         if self.folder.exists() and not begun and any(self.folder.iterdir()):
             raise SummaryError(f"{self.folder} exists and is no pool of summaries; choose another name")
-        kept = read_checksummed(self.folder / POOL, SummaryError) if begun else {}
-        self.thresholds = {**kept.get("thresholds", THRESHOLDS), **(thresholds or {})}
-        self._withdrawn: list[str] = kept.get("withdrawn", [])
+        earlier = read_checksummed(self.folder / POOL, SummaryError) if begun else {}
+        self.thresholds = {**earlier.get("thresholds", THRESHOLDS), **(thresholds or {})}
+        self._withdrawn: list[str] = earlier.get("withdrawn", [])
         for name in self.thresholds:
             if name not in THRESHOLDS:
                 raise unknown("setting of a pool", name, THRESHOLDS)
-        if kept.get("deleting"):
+        if earlier.get("deleting"):
             self._delete_withdrawn()
-        self._messages = self._received()
+        self._messages = self._read_received()
 
     def receive(self, paths: Sequence[str | Path]) -> None:
         """Take summaries in; one that is damaged, doubled or does not fit the others is refused by name, with all."""
@@ -123,12 +123,12 @@ class Pool:
 
     def withdraw(self, site: str) -> None:
         """Take everything of a site out again, and delete it with all that followed from it; may be repeated."""
-        if site not in self._messages[1] and _hashed(site) not in self._withdrawn:
+        if site not in self._messages[1] and _site_hash(site) not in self._withdrawn:
             raise unknown("site", site, self._messages[1])
-        self._withdrawn = sorted({*self._withdrawn, _hashed(site)})
+        self._withdrawn = sorted({*self._withdrawn, _site_hash(site)})
         self._remember(deleting=True)
         self._delete_withdrawn()
-        self._messages = self._received()
+        self._messages = self._read_received()
 
     def _delete_withdrawn(self) -> None:
         for name in self._withdrawn:
@@ -171,7 +171,7 @@ class Pool:
             self._forget(0)
             sites = f"{len(self.sites)} site(s) so far ({listed(self.sites)})"
             return Progress(1, [f"{sites}; {MIN_SITES} are needed to go on"])
-        lines, odd, blocks = list[str](), list[str](), dict[str, PooledBlock]()
+        lines, warnings, blocks = list[str](), list[str](), dict[str, PooledBlock]()
         ready = {name: of_sites for name, of_sites in firsts.items() if len(of_sites) >= MIN_SITES}
         for name, of_sites in ready.items():
             label = f"{name}: " if name else ""
@@ -190,7 +190,7 @@ class Pool:
                 f"from {counts} people of {len(block.sites)} sites"
             )
             lines += [f"note: {label}{note}" for note in block.statistics.deconfounder.notes_]
-            odd += [f"{label}{text}" for text in suspicions(block.summaries)]
+            warnings += [f"{label}{text}" for text in suspicions(block.summaries)]
         if not blocks:
             raise EmptyScaffoldError("the sites agree on nothing in any block")
         lines += [
@@ -205,10 +205,10 @@ class Pool:
             self._forget(1)
             self._ask(2, {name: (block.like, block.request(MIN_SITES)) for name, block in blocks.items()})
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
-            return Progress(2, lines, odd)
-        return self._third(blocks, lines, odd)
+            return Progress(2, lines, warnings)
+        return self._model_and_scores(blocks, lines, warnings)
 
-    def _third(self, blocks: Mapping[str, PooledBlock], lines: list[str], odd: list[str]) -> Progress:
+    def _model_and_scores(self, blocks: Mapping[str, PooledBlock], lines: list[str], warnings: list[str]) -> Progress:
         """Model and readings without each site; with all third summaries also scores and calibration."""
         members, sites = list(blocks.values()), self.sites
         weights = block_weights(members).weights if len(members) > 1 else np.ones(1)
@@ -238,7 +238,7 @@ class Pool:
         scores = None if waiting else _scores(held_out, third, self.target).join(self._at_steps(held_out))
         learned: dict[str, Any] = {}
         if scores is not None:
-            learned = _calibrated([third[name] for name in held_out], self.target)
+            learned = _learn_calibration([third[name] for name in held_out], self.target)
             learned["inner_sites"] = _inner_sites(scores, self.target)
         pooled = {
             name: (block.like, block.complete.pathways(block.sites, block.whole)) for name, block in blocks.items()
@@ -251,11 +251,11 @@ class Pool:
         if scores is None:
             self._forget(2)
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
-            return Progress(3, lines, odd)
+            return Progress(3, lines, warnings)
         if len(blocks) > 1:
             scores = scores.join(self._without_each(held_out, third, list(blocks)))
         lines.append(f"scores by site: {write_csv(self.folder / 'scores.csv', scores)}")
-        return Progress(4, lines, odd, scores)
+        return Progress(4, lines, warnings, scores)
 
     def _without_each(
         self, sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]], blocks: Sequence[str]
@@ -301,7 +301,7 @@ class Pool:
         return max(int(part.arrays["counts"].sum()) for part in self._messages[1][site].parts.values())
 
     def _withheld(self) -> list[str]:
-        """What sites do not tell, in their words."""
+        """What sites withhold, and why."""
         parts = {k: [p for m in self._messages[k].values() for p in m.parts.items()] for k in (1, 2)}
         lines = [
             f"site {m.site}: {f'{name}, ' if name else ''}{visible(what)} {visible(why)}"
@@ -333,7 +333,7 @@ class Pool:
             tables.append(pd.DataFrame({**({"block": name} if name else {}), **columns}))
         write_csv(self.folder / "scaffold.csv", pd.concat(tables, ignore_index=True))
 
-    def _received(self) -> dict[int, dict[str, Message]]:
+    def _read_received(self) -> dict[int, dict[str, Message]]:
         """All summaries; what a site sent later counts with its first one only."""
         messages: dict[int, dict[str, Message]] = {1: {}, 2: {}, 3: {}}
         for path in sorted((self.folder / RECEIVED).glob("*.summary")):
@@ -343,16 +343,16 @@ class Pool:
 
     def _keep(self) -> None:
         """Files are named by hashes: a site's name never becomes a path."""
-        self._withdrawn = [name for name in self._withdrawn if name not in map(_hashed, self._messages[1])]
+        self._withdrawn = [name for name in self._withdrawn if name not in map(_site_hash, self._messages[1])]
         self._remember()
         for number, of_sites in self._messages.items():
             for site, message in of_sites.items():
-                path = self.folder / RECEIVED / f"{_hashed(site)}-{number}.summary"
+                path = self.folder / RECEIVED / f"{_site_hash(site)}-{number}.summary"
                 if message.path != path:
                     of_sites[site] = read_message(message.write(path), SUMMARY)
 
 
-def _hashed(site: str) -> str:
+def _site_hash(site: str) -> str:
     return hashlib.sha256(site.encode()).hexdigest()[:16]
 
 
@@ -396,8 +396,8 @@ def _counts(message: Message, target: Target) -> np.ndarray:
     return np.array([by_class.get(name, 0) for name in target.classes])
 
 
-def _calibrated(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
-    """What third summaries teach beside the scores."""
+def _learn_calibration(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
+    """Calibration and shifts from the third summaries."""
     if target.is_number:
         line = calibration_of_numbers(parts)
         return {"calibration": line, "shifts": shifts_of_numbers(parts, line)}
@@ -466,7 +466,7 @@ def _inner_sites(scores: pd.DataFrame, target: Target) -> list[dict[str, Any]]:
         if not target.transform:  # the scale that is learned is that of the units
             table = table.assign(off=scores["level"], off_sd=scores["error_sd"])
     elif target.is_classes:
-        m = counted_as(scores[[f"n_{name}" for name in target.classes]].to_numpy())
+        m = equivalent_sizes(scores[[f"n_{name}" for name in target.classes]].to_numpy())
         variances = {"auc_var": scores["auc_variance"], "class_var": scores["class_variance"]}
         table = scores[["site", "n", "auc"]].assign(m=m, **variances)
     else:

@@ -110,9 +110,9 @@ class PooledBlock:
     def request(self, least_sites: int) -> dict[str, np.ndarray]:
         """Edges of which products are needed; also once a site has withdrawn, so that others need not send again."""
         numbers = range(1, 1 + (2 if len(self.sites) > least_sites else self.n_left_out))
-        asked = edges_of([self.whole, *(scaffold for n in numbers for scaffold in self.scaffolds(n).values())])
-        centre = self.statistics.deconfounder.mean_intercept_[asked]
-        return {"edges": asked, "centre": centre, "priority": np.abs(self.whole.consensus[asked])}
+        edges = edges_of([self.whole, *(scaffold for n in numbers for scaffold in self.scaffolds(n).values())])
+        centre = self.statistics.deconfounder.mean_intercept_[edges]
+        return {"edges": edges, "centre": centre, "priority": np.abs(self.whole.consensus[edges])}
 
     def reading_without(self, left_out: LeftOut) -> dict[str, np.ndarray] | None:
         """The reading of the other sites; None where they agree on no edge, or their products are not known."""
@@ -169,7 +169,7 @@ def summary_of(message: Message, target: Target) -> SiteSummary:
     summary = SiteSummary.from_arrays(message.arrays)
     if summary.target is not None:
         summary = replace(summary, target=summary.target - np.array([first_step(target), 0.0]))
-    return summary.among(message.predicts.classes, target.classes) if target.is_classes else summary
+    return summary.for_classes(message.predicts.classes, target.classes) if target.is_classes else summary
 
 
 def first_step(target: Target) -> float:
@@ -180,4 +180,4 @@ def first_step(target: Target) -> float:
 def products_of(message: Message, target: Target) -> SiteProducts:
     """The second summary, of several classes among all that there are."""
     products = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
-    return products.among(message.predicts.classes, target.classes) if target.is_classes else products
+    return products.for_classes(message.predicts.classes, target.classes) if target.is_classes else products

@@ -51,7 +51,7 @@ class Protection:
 
     def summary(self, edges: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> SiteSummary:
         """The first summary: noisy means of the cases and of the controls, who are different people."""
-        values, length = self._clipped(edges)
+        values, length = self._clip(edges)
         counts = np.array([(y == label).sum() for label in (0, 1)])
         means = np.stack(
             [
@@ -70,7 +70,7 @@ class Protection:
 
         The site's mean is taken out of the products after the noise, which discloses nothing more.
         """
-        half, (known, length) = Protection(self.epsilon / 2, self.delta / 2, self.clip), self._clipped(values - centre)
+        half, (known, length) = Protection(self.epsilon / 2, self.delta / 2, self.clip), self._clip(values - centre)
         size, n = len(edges), len(y)
         sums = np.stack([known[y == label].sum(axis=0) + half._noise(2 * length, size, rng) for label in (0, 1)])
         # One person moves the products by at most sqrt(2) C^2; off the diagonal each number stands twice in that norm.
@@ -94,7 +94,7 @@ class Protection:
         means = [short[y == c].mean() + half._noise(2 * SCORE_CLIP / counts[c], 1, rng)[0] for c in (0, 1)]
         return float(np.clip(noisy, 0, 1)), np.array(means)
 
-    def _clipped(self, values: np.ndarray) -> tuple[np.ndarray, float]:
+    def _clip(self, values: np.ndarray) -> tuple[np.ndarray, float]:
         """Values of at most this length (0 where missing), and the length."""
         finite, most = np.nan_to_num(values), self.clip * np.sqrt(values.shape[1])
         length = np.linalg.norm(finite, axis=1, keepdims=True)

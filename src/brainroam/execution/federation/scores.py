@@ -68,7 +68,7 @@ def calibration_of(summaries: Sequence[dict[str, np.ndarray]]) -> Calibration:
     """Decision and probability from the third summaries of all sites; without bins (noise), from the class means."""
     counts, means = (np.stack([s[name] for s in summaries]) for name in ("counts", "mean"))
     prevalence = float(counts[:, 1].sum() / counts.sum())
-    halves = [_halved(s) for s in summaries]
+    halves = [_half_bins(s) for s in summaries]
     bins = np.concatenate(halves)
     if not len(bins):
         slope = max(float(np.diff(means, axis=1).mean()), LEAST_SLOPE)  # scores have unit spread
@@ -166,7 +166,7 @@ def calibration_of_classes(summaries: Sequence[Mapping[str, np.ndarray]]) -> Cla
     for place, s in enumerate(summaries):
         for k, n in enumerate(s["counts"].tolist()):
             if n:
-                scores.append(s["mean"][k] + _made_up(n, s["scatter"][k] / n, rng))
+                scores.append(s["mean"][k] + _draw_with_covariance(n, s["scatter"][k] / n, rng))
                 codes += [k] * n
                 sites += [place] * n
     return calibrate_classes(np.concatenate(scores), np.array(codes), np.array(sites))
@@ -191,7 +191,7 @@ def shifts_of_classes(summaries: Sequence[Mapping[str, np.ndarray]], target: Tar
     }
 
 
-def _made_up(n: int, covariance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _draw_with_covariance(n: int, covariance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Rows (n, K) of mean 0 and, where there are enough of them, exactly this covariance."""
     values, vectors = np.linalg.eigh(covariance)
     size = len(values)
@@ -203,7 +203,7 @@ def _made_up(n: int, covariance: np.ndarray, rng: np.random.Generator) -> np.nda
     return drawn * np.sqrt(np.maximum(values, 0)) @ vectors.T
 
 
-def _halved(summary: dict[str, np.ndarray]) -> np.ndarray:
+def _half_bins(summary: dict[str, np.ndarray]) -> np.ndarray:
     """Bins (class, count, score) in two halves, one spread within bins above and below the mean of each."""
     bins, halves = summary["bins"], []
     for label in (0, 1):

@@ -8,7 +8,7 @@ from brainroam.data.target import CLASSES, NUMBER, ORDERED
 from brainroam.errors import listed, visible
 from brainroam.execution.federation.disclosure import AT_EDGE
 from brainroam.execution.federation.files import ABSORBED, MAGIC, READING, REQUEST, SUMMARY, Message, read_message
-from brainroam.utils.files import expanded
+from brainroam.utils.files import expand_home
 
 MEANING = {
     "counts": "how many controls and cases",
@@ -67,15 +67,15 @@ STILL = (
 )
 
 
-def described(path: str | Path) -> list[str]:
+def describe_file(path: str | Path) -> list[str]:
     """Lines about a summary or a request."""
-    kind = REQUEST if _is_request(expanded(path)) else SUMMARY
+    kind = REQUEST if _is_request(expand_home(path)) else SUMMARY
     message = read_message(path, kind)
     whose = f"of site {visible(message.site)}" if kind == SUMMARY else f"to {len(message.sites)} sites"
     settings = ", ".join(f"{name}={value}" for name, value in vars(message.settings).items())
     lines = [
-        f"{kind} {whose}, round {message.round}, {expanded(path).stat().st_size:,} bytes, whole (checksum matches)",
-        f"{'; '.join(_measured(part, name) for name, part in message.parts.items())}; "
+        f"{kind} {whose}, round {message.round}, {expand_home(path).stat().st_size:,} bytes, whole (checksum matches)",
+        f"{'; '.join(_measurement(part, name) for name, part in message.parts.items())}; "
         f"{settings}; covariates {', '.join(map(visible, message.covariates)) or 'none'}; "
         f"brainroam {visible(message.version)}",
     ]
@@ -94,9 +94,11 @@ def described(path: str | Path) -> list[str]:
 
 def _content(message: Message, kind: str) -> list[str]:
     """The arrays of one block."""
-    lines = [_counted(message)] if "counts" in message.arrays else []
-    lines += [f"  {_line(name, value, message)}" for name, value in sorted(message.arrays.items()) if _own(name)]
-    special = sum(not _own(name) for name in message.arrays)
+    lines = [_people_line(message)] if "counts" in message.arrays else []
+    lines += [
+        f"  {_line(name, value, message)}" for name, value in sorted(message.arrays.items()) if _has_meaning(name)
+    ]
+    special = sum(not _has_meaning(name) for name in message.arrays)
     if special and kind == SUMMARY:
         lines.append(
             f"  {special} arrays: which covariates this site cannot tell apart (everybody of one sex), for which "
@@ -107,7 +109,7 @@ def _content(message: Message, kind: str) -> list[str]:
     return lines
 
 
-def _counted(message: Message) -> str:
+def _people_line(message: Message) -> str:
     counts, target = message.arrays["counts"].tolist(), message.predicts
     if target.is_number:
         what = "the steps of an order" if target.kind == ORDERED else "a number"
@@ -126,14 +128,14 @@ def _line(name: str, value: np.ndarray, message: Message) -> str:
     return f"{name:<18} {size:>12} numbers: {meaning.format(**words)}"
 
 
-def _measured(message: Message, block: str) -> str:
+def _measurement(message: Message, block: str) -> str:
     n, name, own = message.atlas["n_regions"], visible(message.atlas["name"]), f"{visible(block)}: " if block else ""
     if message.measure == "table":
         return f"{own}{n} columns of a table"
     return f"{own}edges of {message.measure}, {n} regions of atlas {name}"
 
 
-def _own(name: str) -> bool:
+def _has_meaning(name: str) -> bool:
     return not (ABSORBED.fullmatch(name) or READING.fullmatch(name))
 
 

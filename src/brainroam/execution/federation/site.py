@@ -22,21 +22,21 @@ from brainroam.execution.federation.disclosure import (
     FEW_ON_EDGE,
     LEAST_COUNT,
     MIN_COUNT,
+    disclosable_covariates,
+    disclosable_edges,
     drawn_in,
     recognisable,
-    tellable,
-    told_covariates,
 )
 from brainroam.execution.federation.files import SUMMARY, Message, Settings, target_in_words
 from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.people import (
     People,
-    drawn_in_number,
+    disclosable_people,
+    draw_in_number,
     labels_of,
     mean_of_scans,
     numeric_covariates,
     persons_of,
-    told_by_blocks,
     without_small_classes,
 )
 from brainroam.execution.federation.protection import Protection
@@ -120,7 +120,7 @@ def answer(
 
 @dataclass(frozen=True)
 class Terms:
-    """What a site answers under, in all blocks."""
+    """The terms of a site, the same for all blocks."""
 
     site: str
     settings: Settings
@@ -130,7 +130,7 @@ class Terms:
 
     @property
     def least(self) -> int:
-        """How many people of a class there have to be."""
+        """The smallest number of people of a class."""
         return max(self.min_per_class, self.min_count)
 
 
@@ -154,23 +154,23 @@ class _Block:
         y, level = labels_of(cohort, target, person)
         _require_enough(terms.site, y, terms.least)
         if target.is_number:
-            y, level = drawn_in_number(terms.site, y, level, k, self.why, target)
+            y, level = draw_in_number(terms.site, y, level, k, self.why, target)
         self.atlas = cohort.atlas.identity
         if request is not None:
-            _require_asked(request, terms.site, self.atlas, self.names, cohort.measure)
+            _require_same_data(request, terms.site, self.atlas, self.names, cohort.measure)
         self.settings = request.settings if request else terms.settings
         if ledger is not None:
             ledger.agree(cohort, request, self.settings, self.names, terms.protection, k, terms.min_per_class)
             rng = rng or ledger.noise(request)
         self.rng = np.random.default_rng() if rng is None else rng
         covariates = numeric_covariates(cohort, self.names, terms.site)
-        raw = CovariateEncoder().fit(covariates).encoded(covariates)
+        raw = CovariateEncoder().fit(covariates).encode(covariates)
         covariates = pd.DataFrame(mean_of_scans(raw, person), columns=covariates.columns)
         covariates[list(untold or ())] = np.nan
-        told, withheld = told_covariates(covariates, y, k)
+        disclosable, withheld = disclosable_covariates(covariates, y, k)
         self.why |= withheld | dict(untold or {})
         edges = cohort_edges(cohort, self.settings.kind, self.settings.shrinkage, self.settings.robust)
-        self.people = People(mean_of_scans(edges, person), y, told, k, own_units, level)
+        self.people = People(mean_of_scans(edges, person), y, disclosable, k, own_units, level)
         #: Whose row each is, in the order of people.
         self.who = persons(cohort.table)[~pd.Series(person).duplicated().to_numpy()].tolist()
         self.request, self.terms, self.ledger, self.target = request, terms, ledger, target
@@ -221,21 +221,21 @@ def _of_blocks(
     """The blocks that somebody of the site has and that are asked for, of those who may be told by them."""
     if terms.protection is not None:
         raise UsageError("noise (--epsilon) is made for one measurement; give the data without the other blocks")
-    asked = request.parts if request else {}
-    if request is not None and "" in asked:
+    parts = request.parts if request else {}
+    if request is not None and "" in parts:
         raise SummaryError(f"{request.path} asks for one measurement, these data have several; name its block: --only")
-    cohort, untold, why = told_by_blocks(cohort, terms.least, terms.min_count)
+    cohort, untold, why = disclosable_people(cohort, terms.least, terms.min_count)
     blocks = {block: cohort} if block is not None and not cohort.blocks else cohort.blocks
     summarised = {}
     for name, one in blocks.items():
         have = cohort.has_block(name) if cohort.blocks else np.ones(len(cohort), dtype=bool)
-        if block in (None, name) and have.any() and (request is None or name in asked):
+        if block in (None, name) and have.any() and (request is None or name in parts):
             own = None if ledger is None else ledger.of_block(name)
-            summarised[name] = _Block(one.subset(have), asked.get(name), terms, own, untold=untold)
+            summarised[name] = _Block(one.subset(have), parts.get(name), terms, own, untold=untold)
             summarised[name].why |= why
     if not summarised:
         raise SummaryError(
-            f"site {terms.site} has none of the blocks that are asked for: {listed(asked or [block])}; it has "
+            f"site {terms.site} has none of the blocks that are asked for: {listed(parts or [block])}; it has "
             f"{listed(blocks)}"
         )
     return summarised
@@ -275,20 +275,20 @@ def _products(
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
     """The second summary; edges told to requests before count among those that may show somebody."""
-    asked, y, counts = request.arrays["edges"], people.y, people.counts
+    edges, y, counts = request.arrays["edges"], people.y, people.counts
     if protection is not None:
-        products = protection.products(asked, people.edges[:, asked], request.arrays["centre"], y, rng)
+        products = protection.products(edges, people.edges[:, edges], request.arrays["centre"], y, rng)
         return {"counts": counts, **vars(products)}
-    may_tell = tellable(asked, request.arrays["priority"], before, len(y))
-    union = np.union1d(asked[may_tell], before)
+    may_tell = disclosable_edges(edges, request.arrays["priority"], before, len(y))
+    union = np.union1d(edges[may_tell], before)
     values, huber_k = people.on(union, request.settings.huber_k), request.settings.huber_k
     residuals = own_residuals(values, people.covariates, huber_k)[1]
     lacking = np.isnan(values) & ~np.isnan(values).all(axis=0)
     shown = recognisable(np.nan_to_num(residuals), lacking, people.min_count)
-    kept = np.full((len(y), len(asked)), np.nan)
-    kept[:, may_tell] = np.where(shown, np.nan, values)[:, np.isin(union, asked[may_tell])]
-    products = SiteProducts.of(asked, kept, y, people.covariates, huber_k)
-    products.sums[:, np.isnan(kept).all(axis=0)] = np.nan
+    disclosed = np.full((len(y), len(edges)), np.nan)
+    disclosed[:, may_tell] = np.where(shown, np.nan, values)[:, np.isin(union, edges[may_tell])]
+    products = SiteProducts.of(edges, disclosed, y, people.covariates, huber_k)
+    products.sums[:, np.isnan(disclosed).all(axis=0)] = np.nan
     return {"counts": counts, **vars(products)}
 
 
@@ -314,10 +314,10 @@ def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dic
     each = np.array([[scores.get(who, nothing) for who in labels] for scores in of_block.values()])
     t, k, target = np.array(list(labels.values())), terms.min_count, request.predicts
     score = _drawn_in(each.sum(axis=0), k)
-    arrays = _summarised(score, t, k, target)
+    arrays = _score_summary(score, t, k, target)
     if request.blocks:
         others = [_drawn_in(np.delete(each, b, axis=0).sum(axis=0), k) for b in range(len(each))]
-        arrays["without"] = np.array([figure_of(_summarised(other, t, k, target), target) for other in others])
+        arrays["without"] = np.array([figure_of(_score_summary(other, t, k, target), target) for other in others])
     if terms.protection is not None:
         y, rng = t.astype(int), next(iter(blocks.values())).rng
         auc, means = terms.protection.scores(float(roc_auc_score(y, score)), score, y, rng)
@@ -331,7 +331,7 @@ def _drawn_in(score: np.ndarray, k: int) -> np.ndarray:
     return np.column_stack([drawn_in(column, k) for column in score.T]) if score.ndim == 2 else drawn_in(score, k)
 
 
-def _summarised(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> dict[str, np.ndarray]:
+def _score_summary(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> dict[str, np.ndarray]:
     if target.is_number:
         return number_summary(score, t)
     return class_summary(score, t.astype(int)) if target.is_classes else score_summary(score, t.astype(int), k)
@@ -339,11 +339,15 @@ def _summarised(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> dic
 
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
     """Refuse steps that sites may number differently, and a request that predicts something else."""
-    odd = [step for step in own.classes if own.kind == ORDERED and not float(step).is_integer()]
+    numbers = pd.to_numeric(pd.Series(own.classes, dtype=object), errors="coerce")
+    odd = [
+        step for step, n in zip(own.classes, numbers, strict=True) if own.kind == ORDERED and not float(n).is_integer()
+    ]
     if odd:
         raise UsageError(
             f"steps of an order are pooled where they are whole numbers, since a site may lack some; {own.name} has "
-            f"{listed(odd)}: number them 1, 2, 3, or say --target {own.name}:number"
+            f"{listed(odd)}: number them 1, 2, 3 in a column of their own, or of numbers say "
+            f"--target {own.name}:number"
         )
     strange = set(own.classes) - set(asked.classes) if own.is_classes else set()
     if request is not None and (target_in_words(own) != target_in_words(asked) or strange):
@@ -398,7 +402,7 @@ def _require_enough(site: str, y: np.ndarray, least: int) -> None:
             )
 
 
-def _require_asked(request: Message, site: str, atlas: dict[str, Any], covariates: list[str], measure: str) -> None:
+def _require_same_data(request: Message, site: str, atlas: dict[str, Any], covariates: list[str], measure: str) -> None:
     if site not in request.sites:
         raise SummaryError(
             f"{request.path} does not ask site {site}, which sent no first summary; it asks {listed(request.sites)}"

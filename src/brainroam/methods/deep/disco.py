@@ -34,7 +34,15 @@ from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import People, Shape
 from brainroam.methods.deep.graph_baselines import EdgeMethod
 from brainroam.methods.deep.graphs import edge_matrix
-from brainroam.methods.deep.layers import EdgeScorer, GINConv, Network, NodeNorm, concrete, stacked, straight_through
+from brainroam.methods.deep.layers import (
+    EdgeScorer,
+    GINConv,
+    Network,
+    NodeNorm,
+    concrete,
+    stack_layers,
+    straight_through,
+)
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import Share
 
@@ -49,7 +57,7 @@ class Expert(nn.Module):
     def __init__(self, n_rois: int, hidden: int, layers: int, dropout: float, edge_width: int) -> None:
         super().__init__()
         self.scorer = EdgeScorer(hidden, edge_width, nn.Sequential(nn.ReLU(), nn.Conv1d(edge_width, 1, 1)))
-        self.encoder = stacked(GINConv, n_rois, hidden, layers, dropout)
+        self.encoder = stack_layers(GINConv, n_rois, hidden, layers, dropout)
         self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 2))
 
     def forward(self, x: Tensor, z: Tensor, ends: Tensor, present: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -68,7 +76,7 @@ class Mixture(Network):
 
     def __init__(self, n_rois: int, hidden: int, layers: int, dropout: float, edge_width: int, experts: int) -> None:
         super().__init__()
-        self.selector = stacked(GINConv, n_rois, hidden, layers, dropout)
+        self.selector = stack_layers(GINConv, n_rois, hidden, layers, dropout)
         self.experts = nn.ModuleList(Expert(n_rois, hidden, layers, dropout, edge_width) for _ in range(experts))
         self.standardise = NodeNorm(7, affine=False)
         self.gate = nn.Sequential(nn.Linear(7, 64), nn.ReLU(), nn.Linear(64, 1))

@@ -63,7 +63,7 @@ class BrainEncoder(nn.Module):
         self.assign = nn.Linear(3 * WIDTH, max(1, n_rois // 2))
         self.dropout = nn.Dropout(dropout)
 
-    def pooled(self, z: Tensor, hemispheres: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def pool_regions(self, z: Tensor, hemispheres: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Regions (B, P, 20) times their scores, the scores (B, P, 1), 0 where left out, and the graph (B, P, P)."""
         adjacency = z.abs() * (z.abs() > EDGE_THRESHOLD)
         h = sum(self._side(k, z, adjacency, hemispheres[..., k, None]) for k in range(2))
@@ -82,7 +82,7 @@ class BrainEncoder(nn.Module):
 
     def forward(self, z: Tensor, hemispheres: Tensor) -> Tensor:
         """Embeddings (B, P * 20)."""
-        h, score, adjacency = self.pooled(z, hemispheres)
+        h, score, adjacency = self.pool_regions(z, hemispheres)
         kept = (score != 0).to(h)
         clusters = self.assign(chebyshev(h, adjacency * kept * kept.mT)).softmax(-1) * kept
         return (h + clusters @ (clusters.mT @ h)).flatten(1)
@@ -153,7 +153,7 @@ class PopulationNetwork(Network):
 
     def explain(self, z: Tensor, hemispheres: Tensor, sex: Tensor, age: Tensor) -> dict[str, Tensor]:
         """Pooling scores; 0 for regions left out."""
-        return {"regions": self.brain.pooled(z, hemispheres)[1].squeeze(-1)}
+        return {"regions": self.brain.pool_regions(z, hemispheres)[1].squeeze(-1)}
 
 
 @dataclass(kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.graph_baselines import READOUTS, GraphMethod
-from brainroam.methods.deep.layers import GCNConv, GraphEncoder, stacked
+from brainroam.methods.deep.layers import GCNConv, GraphEncoder, stack_layers
 from brainroam.methods.registry import register
 
 
@@ -25,7 +25,7 @@ class GCN(GraphMethod):
 
     def encoder(self, n_in: int) -> GraphEncoder:
         """Kipf-Welling layers."""
-        return stacked(GCNConv, n_in, self.hidden, self.layers, self.dropout)
+        return stack_layers(GCNConv, n_in, self.hidden, self.layers, self.dropout)
 
 
 register(

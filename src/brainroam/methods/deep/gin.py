@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.deep.graph_baselines import READOUTS, GraphMethod
-from brainroam.methods.deep.layers import GINConv, GraphEncoder, stacked
+from brainroam.methods.deep.layers import GINConv, GraphEncoder, stack_layers
 from brainroam.methods.registry import register
 
 
@@ -23,7 +23,7 @@ class GIN(GraphMethod):
 
     def encoder(self, n_in: int) -> GraphEncoder:
         """Sum-and-MLP layers."""
-        return stacked(GINConv, n_in, self.hidden, self.layers, self.dropout)
+        return stack_layers(GINConv, n_in, self.hidden, self.layers, self.dropout)
 
 
 register(

@@ -22,7 +22,7 @@ from brainroam.methods.deep.layers import (
     GraphClassifier,
     GraphEncoder,
     attention_scorer,
-    stacked,
+    stack_layers,
 )
 from brainroam.utils.parameters import Share
 
@@ -95,7 +95,7 @@ class EdgeMethod(ConvolutionMethod):
 
     def encoder_and_scorer(self, n_rois: int) -> tuple[GraphEncoder, EdgeScorer]:
         """A GIN, and GSAT's edge MLP on its embeddings."""
-        encoder = stacked(GINConv, n_rois, self.hidden, self.layers, self.dropout)
+        encoder = stack_layers(GINConv, n_rois, self.hidden, self.layers, self.dropout)
         return encoder, attention_scorer(self.hidden, self.edge_width, self.dropout)
 
 

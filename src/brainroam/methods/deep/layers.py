@@ -134,7 +134,7 @@ class GraphEncoder(nn.Module):
         return h
 
 
-def stacked(convolution: type, n_in: int, hidden: int, layers: int, dropout: float) -> GraphEncoder:
+def stack_layers(convolution: type, n_in: int, hidden: int, layers: int, dropout: float) -> GraphEncoder:
     """An encoder of equal layers: ``convolution(n_in, n_out)`` as often as there are layers."""
     sources = [n_in] + [hidden] * (layers - 1)
     return GraphEncoder([convolution(source, hidden) for source in sources], [hidden] * layers, dropout)

@@ -30,12 +30,12 @@ from brainroam.report.figures import (
     PALETTE,
     RULE,
     VERMILION,
-    Shown,
+    NotebookDisplay,
     axes_for,
     canvas,
     drawing,
     region_words,
-    shortened,
+    shorten,
     write,
 )
 from brainroam.report.page import Drawing
@@ -43,13 +43,15 @@ from brainroam.utils.files import write_csv
 
 KINDS = ("chord", "glass")
 SHOWN = 20  # pathways of each sign
+AT_SITES = 12  # pathways of each sign whose contrast is shown at every site
+LABEL = 24  # characters of the name of a region on the circle
 NAMES = ("q05", "q25", "median", "q75", "q95")
 SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "#e9ebee", VERMILION])
 COUNTS = LinearSegmentedColormap.from_list("counts", ["#e9ebee", BLUE])
 
 
 @dataclass
-class ScaffoldDisplay(Shown):
+class ScaffoldDisplay(NotebookDisplay):
     """The largest pathways of a scaffold; vermilion: stronger in people with the condition, blue: weaker.
 
     Parameters
@@ -81,9 +83,9 @@ class ScaffoldDisplay(Shown):
     @classmethod
     def from_results(cls, results: Source, method: str | None = None, top: int = SHOWN) -> "ScaffoldDisplay":
         """What at least half of the folds selected, of a method that selects a scaffold."""
-        from brainroam.report.brain.study_explanations import explained
+        from brainroam.report.brain.study_explanations import explain_scaffold
 
-        core = explained(read_data(results, method))
+        core = explain_scaffold(read_data(results, method))
         if core is None:
             raise RunsError("no run kept a scaffold; run core, which selects one")
         return cls.from_explanation(core.explanation, top)
@@ -147,9 +149,11 @@ class ScaffoldDisplay(Shown):
             degrees = np.degrees(a) % 360
             left = 90 < degrees < 270
             side = {"rotation": degrees - 180, "ha": "right"} if left else {"rotation": degrees, "ha": "left"}
-            name = shortened(region_words(self.atlas.labels[k]), 24)
+            name = shorten(region_words(self.atlas.labels[k]), LABEL)
             ax.text(1.05 * x, 1.05 * y, name, fontsize=7.5, va="center", rotation_mode="anchor", **side)
-        ax.set(xlim=(-1.65, 1.65), ylim=(-1.65, 1.65), aspect="equal")
+        longest = max((len(region_words(self.atlas.labels[k])) for k in order), default=0)
+        reach = 1.15 + 0.5 * min(longest / LABEL, 1)  # room for the names
+        ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
         ax.set_axis_off()
 
     def _glass(self, ax: Axes) -> None:
@@ -161,7 +165,7 @@ class ScaffoldDisplay(Shown):
 
 
 @dataclass
-class GateDisplay(Shown):
+class GateDisplay(NotebookDisplay):
     """Gates of people by site: 0 is shut, 1 is open.
 
     Line: from the 5 % to the 95 % quantile of a person's gates, bar: the middle half, both averaged over people;
@@ -190,9 +194,9 @@ class GateDisplay(Shown):
     @classmethod
     def from_results(cls, results: Source, method: str | None = None) -> "GateDisplay":
         """Of a folder of runs or of results of core or one of its variants."""
-        from brainroam.report.brain.study_explanations import explained
+        from brainroam.report.brain.study_explanations import explain_scaffold
 
-        core = explained(read_data(results, method))
+        core = explain_scaffold(read_data(results, method))
         if core is None or not len(core.explanation.gates):
             raise RunsError("no run kept the gates of its people; run core, which has gates")
         return cls(core.explanation.gates)
@@ -219,7 +223,7 @@ class GateDisplay(Shown):
             ax.hlines(y, mean["q05"], mean["q95"], color=INK, linewidth=1)
             ax.hlines(y, mean["q25"], mean["q75"], color=BLUE, linewidth=9, alpha=0.45)
             ax.scatter(here["median"], np.full(len(here), y), s=9, color=BLUE, zorder=3)
-        ax.set_yticks(range(len(sites)), [shortened(str(site), 30) for site in sites[::-1]])
+        ax.set_yticks(range(len(sites)), [shorten(str(site), 30) for site in sites[::-1]])
         ax.set(xlim=(0, 1), ylim=(-0.6, len(sites) - 0.4), xlabel="Gate (0 shut, 1 open)")
         return self
 
@@ -265,7 +269,7 @@ def chord_drawing(explanation: Explanation) -> Drawing | None:
     parts = explanation.parts
     lobes = f" Dots of one colour lie in one {parts.kind}." if parts else ""
     caption = (
-        f"The same {len(display.values)} pathways between named regions; vermilion: stronger in people with the "
+        f"The {len(display.values)} largest pathways between named regions; vermilion: stronger in people with the "
         f"condition, blue: weaker. Thicker lines stand for larger contrasts.{lobes}"
     )
     return drawing("chord", caption, display)
@@ -310,12 +314,12 @@ def _parts_map(table: pd.DataFrame, parts: Parts) -> Figure:
     return figure
 
 
-def sites_drawing(explanation: Explanation, top: int = 12) -> Drawing | None:
+def sites_drawing(explanation: Explanation) -> Drawing | None:
     """Contrast of every site on the strongest pathways; None without a scaffold."""
     contrasts = explanation.site_contrasts
     if not len(contrasts):
         return None
-    positive, negative = explanation.signed(top)
+    positive, negative = explanation.signed(AT_SITES)
     chosen = pd.concat([positive, negative[::-1]])
     chosen = chosen[chosen["edge"].isin(contrasts["edge"])]
     wide = contrasts.pivot(index="edge", columns="site", values="d_site").reindex(chosen["edge"])

@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from brainroam.methods.explanation import Explanation
-from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, region_words, shortened
+from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, region_words, shorten
 from brainroam.report.page import Drawing
 
 LARGEST = 130.0  # area of the largest dot, in points
@@ -42,7 +42,7 @@ def glass_brain(first: np.ndarray, second: np.ndarray, values: np.ndarray, ax: A
         annotate=False,
         colorbar=False,
     )
-    _titled(display, ax)
+    _name_sides(display, ax)
 
 
 def regions_in_glass_brain(points: np.ndarray, values: np.ndarray, ax: Axes) -> None:
@@ -56,11 +56,11 @@ def regions_in_glass_brain(points: np.ndarray, values: np.ndarray, ax: Axes) -> 
         here = np.sign(values) == sign
         if here.any():
             display.add_markers(points[here], colour, marker_size=LARGEST * np.abs(values[here]), alpha=0.8)
-    _titled(display, ax)
+    _name_sides(display, ax)
 
 
-def _titled(display: Any, ax: Axes) -> None:
-    """Name the sides, and let the page shine through."""
+def _name_sides(display: Any, ax: Axes) -> None:
+    """Title the views, and make the background transparent."""
     figure = ax.figure
     ax.set_axis_off()
     for title, axes in zip(("left", "back", "right", "top"), display.axes.values(), strict=True):
@@ -86,7 +86,7 @@ def columns_drawing(explanation: Explanation) -> Drawing | None:
 def _bars(names: list[str], values: np.ndarray) -> Figure:
     figure, axes = canvas(7.4, 0.22 * len(names) + 0.9)
     axes.barh(range(len(names)), values, color=np.where(values > 0, VERMILION, BLUE), height=0.7)
-    axes.set_yticks(range(len(names)), [shortened(region_words(name), 44) for name in names], fontsize=8)
+    axes.set_yticks(range(len(names)), [shorten(region_words(name), 44) for name in names], fontsize=8)
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)

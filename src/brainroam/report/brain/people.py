@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from brainroam.core.choice import describe_decision
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.brain.figures import gates_drawing
-from brainroam.report.brain.study_explanations import Explained, embeddings, explained, people_explained
+from brainroam.report.brain.study_explanations import StudyExplanation, embeddings, explain_people, explain_scaffold
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, PALETTE, RULE, VERMILION, inline
 from brainroam.report.page import Drawing, Section, missing, render
@@ -27,8 +27,8 @@ def gates_section(data: ReportData) -> Section:
 
     Gates are CORE's. People are explained by the method of the report; by CORE only where that method keeps nothing.
     """
-    core = explained(data)
-    shown = people_explained(data) or core
+    core = explain_scaffold(data)
+    shown = explain_people(data) or core
     if not shown:
         what = "How open the gates are, and which pathways contributed most for each person"
         return missing("gates", "Gates", what, data.command("loso", "--methods core"))
@@ -49,14 +49,14 @@ def gates_section(data: ReportData) -> Section:
     return Section("gates", "Gates and people" if drawing else "People", html, (drawing,) if drawing else ())
 
 
-def _one(shown: Explained) -> str:
+def _one(shown: StudyExplanation) -> str:
     """What contributes to a score: a column of a table, a pathway that has a gate, or an edge."""
     if shown.explanation.atlas.columns:
         return "column"
     return "pathway" if "gate" in shown.explanation.people else "edge"
 
 
-def _gates_sentence(core: Explained) -> str:
+def _gates_sentence(core: StudyExplanation) -> str:
     if core.explanation.atlas.columns:
         return (
             f"{core.method} (seed {core.seed}) reads the columns of a table linearly: it has no network and no gates."
@@ -70,7 +70,7 @@ def _gates_sentence(core: Explained) -> str:
     return sentence
 
 
-def _people(shown: Explained) -> dict[str, Any]:
+def _people(shown: StudyExplanation) -> dict[str, Any]:
     """Everybody's pathways by site, with the names of pathways once."""
     rows = shown.explanation.people
     first, second = rows["region_1"].astype(str), rows["region_2"].astype(str)
@@ -95,21 +95,21 @@ MARKERS = "osD^vP*X"
 
 def embedding_section(data: ReportData) -> Section:
     """The method of the report beside another, coloured by diagnosis and by site."""
-    wanted = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
-    embedded = ((name, spaces) for name in wanted if name not in CONTROLS and (spaces := embeddings(data, name)))
+    candidates = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
+    embedded = ((name, spaces) for name in candidates if name not in CONTROLS and (spaces := embeddings(data, name)))
     shown = dict(islice(embedded, 2))
     if not shown:
         what = "Whether people group by diagnosis or by site"
         return missing("embedding", "Embedding", what, data.command("loso", "--methods core,ensemble"))
     maps = {name: (t_sne(points), people) for name, (points, people) in shown.items()}
     caption = (
-        "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: what they have; right: the fold that "
-        "held them out. Every fold has a space of its own: axes are centred and scaled within it and turned to rise "
-        "with its score, so a difference of level between folds cannot show. In t-SNE, distances between groups mean "
-        "little."
+        "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: diagnosis; right: the fold that held "
+        "them out. Every fold has axes of its own, which are centred and scaled within the fold and turned to rise "
+        "with its score; a difference of level between folds therefore cannot show. In t-SNE, distances between groups "
+        "mean little."
     )
     drawing = Drawing("embedding", caption, lambda: draw_maps(maps))
-    sentence = "Does what the decision is made from group people by diagnosis, as it should, or by site? "
+    sentence = "Do people group by diagnosis, as they should, or by site, in the features that a method decides from? "
     fold = "fold" if data.protocol == "halves" else data.unit
     sentence += " ".join(neighbourhood(name, *spaces, fold) for name, spaces in shown.items())
     html = render("embedding.html", sentence=sentence, figure=inline(drawing))

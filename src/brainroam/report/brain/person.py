@@ -1,4 +1,4 @@
-"""One page about one person: what a model says of them, and which pathways it says it from."""
+"""The page of one person: the prediction of a model, and the pathways that contributed most."""
 
 import hashlib
 import re

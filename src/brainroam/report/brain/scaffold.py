@@ -16,7 +16,7 @@ from markupsafe import Markup
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
 from brainroam.report.brain.glass import columns_drawing, places_drawing
-from brainroam.report.brain.study_explanations import explained
+from brainroam.report.brain.study_explanations import explain_scaffold
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
 from brainroam.report.page import Section, missing, render
@@ -39,7 +39,7 @@ SMOOTHING = 12
 
 def scaffold_section(data: ReportData) -> Section:
     """Which pathways all sites agree on."""
-    core = explained(data)
+    core = explain_scaffold(data)
     if core is None:
         what = "Which pathways the sites agree on"
         return missing("scaffold", "Scaffold", what, data.command("loso", "--methods core"))
@@ -47,7 +47,8 @@ def scaffold_section(data: ReportData) -> Section:
     columns = explanation.atlas.columns
     makers = (columns_drawing, places_drawing) if columns else (connectome_drawing, chord_drawing)
     brain = [made for make in makers if (made := make(explanation))]
-    after = [drawing for make in (sites_drawing, lobes_drawing) if (drawing := make(explanation))]
+    sites, lobes = sites_drawing(explanation), lobes_drawing(explanation)
+    after = [drawing for drawing in (sites, lobes) if drawing]
     positive, negative = explanation.signed(10)
     shown = explanation.pathways.head(LISTED)
     ones, up, down = ("columns", "Larger", "Smaller") if columns else ("pathways", "Stronger", "Weaker")
@@ -65,7 +66,8 @@ def scaffold_section(data: ReportData) -> Section:
         ones=ones,
         positive=pathway_table(positive, "positive-pathways", f"{up} in people with the condition: the ten largest"),
         negative=pathway_table(negative, "negative-pathways", f"{down} in people with the condition: the ten largest"),
-        every_title=f"The {len(shown)} largest of all {len(explanation.pathways)} {ones} that any fold selected",
+        every_title=f"{_count_shown(len(shown), len(explanation.pathways))} {ones} that any fold selected",
+        sites_title=f"Sites and {parts.kind}s" if lobes and (parts := explanation.parts) else "Sites",
         every=pathway_table(
             shown, "pathways", f"{ones.capitalize()} by the size of d_com, whichever folds selected them", whole=True
         ),
@@ -73,6 +75,10 @@ def scaffold_section(data: ReportData) -> Section:
         sites=_site_table(explanation),
     )
     return Section("scaffold", "Scaffold", html, (*brain, *after))
+
+
+def _count_shown(n: int, total: int) -> str:
+    return f"All {n}" if n == total else f"The {n} largest of all {total}"
 
 
 def scene(explanation: Explanation) -> dict[str, Any] | None:
@@ -119,7 +125,7 @@ def pathway_table(rows: pd.DataFrame, name: str, caption: str, whole: bool = Fal
         for k in (1, 2):
             points = rows[[f"{axis}_{k}" for axis in "xyz"]].to_numpy(dtype=float)
             rows = rows.assign(**{f"mni_{k}": [f"{x:.0f} {y:.0f} {z:.0f}" for x, y, z in points]})
-        columns += [Column(f"mni_{k}", f"MNI, {which}", _unbroken) for k, which in ((1, "first"), (2, "second"))]
+        columns += [Column(f"mni_{k}", f"MNI, {which}", _without_breaks) for k, which in ((1, "first"), (2, "second"))]
     return table(rows, columns, name, caption)
 
 
@@ -130,7 +136,7 @@ def region_columns(rows: pd.DataFrame) -> list[Column]:
     return [Column("region_1", "Region"), Column("region_2", "Region")]
 
 
-def _unbroken(text: str) -> str:
+def _without_breaks(text: str) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -215,12 +221,12 @@ def outline() -> tuple[list[list[int]], list[list[int]]]:
     pial, sphere = (load_fsaverage("fsaverage5")[part].parts for part in ("pial", "sphere"))
     vertices, faces = [], []
     for k, side in enumerate(("left", "right")):
-        vertices.append(_smoothed(pial[side].coordinates, pial[side].faces)[:COARSE])
+        vertices.append(_smooth(pial[side].coordinates, pial[side].faces)[:COARSE])
         faces.append(_hull(sphere[side].coordinates[:COARSE]) + k * COARSE)
     return np.rint(np.concatenate(vertices)).astype(int).tolist(), np.concatenate(faces).tolist()
 
 
-def _smoothed(coordinates: np.ndarray, faces: np.ndarray) -> np.ndarray:
+def _smooth(coordinates: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """Each vertex at the mean of its neighbours, several times, and then stretched back to the size it had."""
     from scipy.sparse import coo_array
 

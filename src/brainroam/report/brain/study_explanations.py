@@ -13,7 +13,7 @@ from brainroam.report.data import ReportData
 
 
 @dataclass(frozen=True)
-class Explained:
+class StudyExplanation:
     """A method, the seed shown, its explanation over folds, and the held-out people in the same order."""
 
     method: str
@@ -22,25 +22,25 @@ class Explained:
     people: pd.DataFrame
 
 
-def explained(data: ReportData) -> Explained | None:
+def explain_scaffold(data: ReportData) -> StudyExplanation | None:
     """The scaffold of the report's method or else of core or a variant of it; None where no run kept one."""
     names = dict.fromkeys([data.method, "core", *data.names])
     candidates = (_of_runs(data, name, lambda kept: kept.get("kind") == "scaffold") for name in names)
     return next(filter(None, candidates), None)
 
 
-def people_explained(data: ReportData) -> Explained | None:
+def explain_people(data: ReportData) -> StudyExplanation | None:
     """What moved each held-out person in the score of the report's method itself; None where its runs kept nothing."""
     return _of_runs(data, data.method, lambda kept: "people" in kept)
 
 
-def _of_runs(data: ReportData, name: str, wanted: Callable[[dict[str, Any]], bool]) -> Explained | None:
+def _of_runs(data: ReportData, name: str, wanted: Callable[[dict[str, Any]], bool]) -> StudyExplanation | None:
     runs = [run for run in runs_of(data, name) if wanted(run[1]["explanation"])]
     if not runs:
         return None
     people = [held_out(*run) for run in runs]
     explanation = Explanation([result["explanation"] for _, result in runs], people)
-    return Explained(name, runs[0][0].seed, explanation, pd.concat(people, ignore_index=True))
+    return StudyExplanation(name, runs[0][0].seed, explanation, pd.concat(people, ignore_index=True))
 
 
 def runs_of(data: ReportData, method: str) -> list[tuple[RunSpec, dict[str, Any]]]:
@@ -71,11 +71,11 @@ def embeddings(data: ReportData, method: str) -> tuple[np.ndarray, pd.DataFrame]
     spaces = [result["explanation"]["embedding"] for _, result in runs]
     k = min(len(rows[0]) for rows in spaces)
     people = [held_out(*run) for run in runs]
-    points = [_oriented(np.array(rows)[:, :k], table["score"]) for rows, table in zip(spaces, people, strict=True)]
+    points = [_orient(np.array(rows)[:, :k], table["score"]) for rows, table in zip(spaces, people, strict=True)]
     return np.concatenate(points), pd.concat(people, ignore_index=True)
 
 
-def _oriented(points: np.ndarray, score: pd.Series) -> np.ndarray:
+def _orient(points: np.ndarray, score: pd.Series) -> np.ndarray:
     centred = points - points.mean(axis=0)
     rises = np.sign((score - score.mean()).to_numpy(dtype=float) @ centred)
     return centred * np.where(rises == 0, 1, rises) / max(float(np.sqrt((centred**2).sum(axis=1).mean())), 1e-12)

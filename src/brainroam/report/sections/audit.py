@@ -43,16 +43,16 @@ def audit_section(data: ReportData) -> Section:
 
 
 def _counts(checks: list[dict]) -> dict:
-    """How many passed, and which failed or are neither good nor bad but to be known."""
+    """How many checks passed, which failed, and which are to be noted."""
     verdicts = [RESULTS.get(check.get("passed"), "failed") for check in checks]
     failed, noted = (
-        [_named(check) for check, verdict in zip(checks, verdicts, strict=True) if verdict == wanted]
-        for wanted in ("failed", "to note")
+        [_describe_check(check) for check, verdict in zip(checks, verdicts, strict=True) if verdict == outcome]
+        for outcome in ("failed", "to note")
     )
     return {"n_checks": len(checks), "n_passed": verdicts.count("passed"), "failed": failed, "noted": noted}
 
 
-def _named(check: dict) -> str:
+def _describe_check(check: dict) -> str:
     name, method = _text(check.get("name")), _text(check.get("method"))
     return f"{name} ({method})" if method else name
 
@@ -115,7 +115,9 @@ def check_section(data: ReportData) -> Section:
     ]
     more = f"; and {len(grave) - 2} more" if len(grave) > 2 else ""
     worst = f": {'; '.join(grave[:2])}{more}" if grave else ""
-    gist = f"{counted(len(grave), 'warning', 'warnings')} about the data{worst}."
+    what = "series" if data.words.has_time else "measures"
+    where = "about the data" if data.check is not None else f"in the table of participants; {what} were not checked"
+    gist = f"{counted(len(grave), 'warning', 'warnings')} {where}{worst}."
     return Section("check", "Checks of the data", html, gist=gist if looked_at else "")
 
 
@@ -134,17 +136,17 @@ def causes_of(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, A
     >>> causes_of(runs)
     [{'note': 'age: missing for 7 to 9 training people', 'methods': ['core'], 'n_runs': 2}]
     """
-    seen: dict[str, list[tuple[str, str]]] = {}
+    by_cause: dict[str, list[tuple[str, str]]] = {}
     for method, result in runs:
         for note in dict.fromkeys(result.get("notes", ())):
-            seen.setdefault(COUNTS.sub(MARK, note), []).append((method, note))
+            by_cause.setdefault(COUNTS.sub(MARK, note), []).append((method, note))
     rows = [
         {
             "note": _with_ranges(cause, [note for _, note in notes]),
             "methods": sorted({method for method, _ in notes}),
             "n_runs": len(notes),
         }
-        for cause, notes in seen.items()
+        for cause, notes in by_cause.items()
     ]
     return sorted(rows, key=lambda row: -row["n_runs"])
 

@@ -1,4 +1,4 @@
-"""Can its probabilities be believed and acted on, and when should it keep quiet?"""
+"""Calibration of probabilities, decision curves, and prediction sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from brainroam.report.figures import (
     INK,
     SKY,
     VERMILION,
-    Shown,
+    NotebookDisplay,
+    add_tip,
     axes_for,
     drawing,
     inline,
     people_frame,
-    say,
     sites_with_both,
 )
 from brainroam.report.page import Section, render
@@ -40,7 +40,7 @@ TITLE = "When it does not decide"
 
 
 @dataclass
-class DecisionCurveDisplay(Shown):
+class DecisionCurveDisplay(NotebookDisplay):
     """Net benefit over the probability at which one would act (Vickers and Elkin 2006).
 
     With pi the share of cases, and someone called a case when their probability reaches t,
@@ -126,7 +126,7 @@ class DecisionCurveDisplay(Shown):
 
 
 @dataclass
-class CalibrationBySiteDisplay(Shown):
+class CalibrationBySiteDisplay(NotebookDisplay):
     """Predicted probability against what happened: dots for everybody, a thin line for each site.
 
     Calibrated probabilities are on one scale whatever the fold, so unlike scores they may be read together.
@@ -187,14 +187,14 @@ class CalibrationBySiteDisplay(Shown):
                 x = np.linspace(max(probability.min(), 1e-3), min(probability.max(), 1 - 1e-3), 60)
                 y = expit(intercept + slope * logit(x))
                 (line,) = ax.plot(x, y, color=SKY, linewidth=0.8, alpha=0.7, label=label)
-                say(line, f"{name}: slope {slope:.2f}, intercept {intercept:.2f}")
+                add_tip(line, f"{name}: slope {slope:.2f}, intercept {intercept:.2f}")
                 label = None
         tenths = self.tenths
         ax.vlines(tenths["probability"], tenths["low"], tenths["high"], color=INK, linewidth=1.2)
         ax.scatter(tenths["probability"], tenths["share"], s=24, color=INK, zorder=3, label="tenths of everybody")
         ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="Predicted probability", ylabel="Observed share with the condition")
         ax.set_aspect("equal")
-        ax.legend(loc="upper left", frameon=False, fontsize=8.5)
+        ax.legend(loc="lower left", bbox_to_anchor=(-0.05, 1), ncols=2, frameon=False, fontsize=8, columnspacing=1)
         return self
 
 
@@ -265,9 +265,9 @@ def _elsewhere(people: pd.DataFrame, method: str) -> Markup:
         Column("prevalence", "Share with the condition", "{:.0%}".format),
         Column("mean_probability", "Mean predicted", fixed(3)),
         Column("brier", "Brier score", fixed(3)),
-        Column("brier_constant", "Brier score of the share itself", fixed(3)),
-        Column("ppv", "Have it, of those predicted to", fixed(2)),
-        Column("npv", "Do not, of the others", fixed(2)),
+        Column("brier_constant", "Brier score of a constant", fixed(3)),
+        Column("ppv", "Positive predictive value", fixed(2)),
+        Column("npv", "Negative predictive value", fixed(2)),
     ]
     return table(rows, columns, "prevalence", f"{method} where other shares of people have the condition")
 
@@ -279,14 +279,14 @@ def abstaining_section(data: ReportData) -> Section:
         return Section("abstaining", TITLE, Markup(""))
     levels = coverage_over_sites(sets)
     shares = [
-        Column("covered", "Held", fixed(2)),
-        Column("covered_cases", "Held, with the condition", fixed(2)),
-        Column("covered_controls", "Held, controls", fixed(2)),
-        Column("decided", "One class named", fixed(2)),
-        Column("right", "Right of these", fixed(2)),
+        Column("covered", "Coverage", fixed(2)),
+        Column("covered_cases", "Coverage, with the condition", fixed(2)),
+        Column("covered_controls", "Coverage, controls", fixed(2)),
+        Column("decided", "Decided", fixed(2)),
+        Column("right", "Right where decided", fixed(2)),
     ]
-    level = Column("level", "Promised", "{:.0%}".format)
-    worst = [Column("worst", "Worst", fixed(2)), Column("worst_site", data.unit.capitalize())]
+    level = Column("level", "Level", "{:.0%}".format)
+    worst = [Column("worst", "Lowest coverage", fixed(2)), Column("worst_site", f"at the {data.unit}")]
     site = Column("site", data.unit.capitalize())
     html = render(
         "abstaining.html",
@@ -302,10 +302,10 @@ def abstaining_section(data: ReportData) -> Section:
 
 
 def _sentence(row: pd.Series, unit: str) -> str:
-    """One level read aloud, in the digits of the table: another rounding of 0.925 would contradict it."""
+    """One level in words, with the digits of the table: another rounding of 0.925 would contradict it."""
     covered, worst, decided, right = (number(row[key]) for key in ("covered", "worst", "decided", "right"))
+    at_worst = f" ({worst} at the worst {unit}, {row['worst_site']})" if row["worst_site"] else ""
     return (
-        f"As an example, the level of {row['level']:.0%}: the answer holds the true class for {covered} of "
-        f"people, and at the worst {unit} ({row['worst_site']}) for {worst}. One class is named for "
-        f"{decided} of people, and it is the right one for {right} of these."
+        f"At the level of {row['level']:.0%} the answer contains the true class for {covered} of people{at_worst}. It "
+        f"is a single class for {decided} of people, and right for {right} of these."
     )

@@ -10,7 +10,7 @@ from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.evaluation.stats.metrics import RULE
 from brainroam.report.data import ReportData
 from brainroam.report.facts import gather_facts
-from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline, say_rows, shortened
+from brainroam.report.figures import BLUE, GREY, INK, VERMILION, add_row_tips, canvas, inline, shorten
 from brainroam.report.page import Drawing, Section, missing, render
 from brainroam.report.tables import Column, fixed, interval, number, p_value, span, table
 
@@ -99,7 +99,7 @@ def _other_protocols(data: ReportData) -> list:
 
 
 def _tip(row: dict[str, Any], unit: str) -> str:
-    """What one method says when pointed at."""
+    """The tooltip of a method."""
     text = f"{row['method']}: mean AUC {number(row['auc'])} ({span(row['auc_low'], row['auc_high'])})"
     return text if np.isnan(row["next_low"]) else f"{text}; next {unit} {span(row['next_low'], row['next_high'])}"
 
@@ -115,12 +115,12 @@ def _methods_figure(data: ReportData) -> Figure:
     axes.scatter(rows["auc"], at, s=42, color=colour, edgecolor=INK, linewidth=0.8, zorder=3)
     for y, value in enumerate(rows["auc"]):
         axes.text(1.02, y, number(value, 3), transform=axes.get_yaxis_transform(), va="center")
-    axes.set_yticks(at, [shortened(name, 40) for name in rows["method"]])
+    axes.set_yticks(at, [shorten(name, 40) for name in rows["method"]])
     for label, name in zip(axes.get_yticklabels(), rows["method"], strict=True):
         label.set_fontweight("bold" if name == data.method else "normal")
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlabel("AUC; dashed: guessing")
-    say_rows(axes, {y: _tip(row, data.unit) for y, row in enumerate(rows.to_dict("records"))})
+    add_row_tips(axes, {y: _tip(row, data.unit) for y, row in enumerate(rows.to_dict("records"))})
     return figure

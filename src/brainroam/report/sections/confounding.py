@@ -15,7 +15,7 @@ from brainroam.errors import DataError
 from brainroam.evaluation.stats.confounding import confounding_means, within_class_correlation
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData, Source, read_data
-from brainroam.report.figures import BLUE, INK, VERMILION, Shown, axes_for, drawing, inline, people_frame
+from brainroam.report.figures import BLUE, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline, people_frame
 from brainroam.report.page import Missing, Section, missing, render
 from brainroam.report.tables import Column, fixed, table
 
@@ -28,7 +28,7 @@ CONTROL_MEANING = {
 
 
 @dataclass
-class MotionDisplay(Shown):
+class MotionDisplay(NotebookDisplay):
     """Score against log mean framewise displacement, both centred within site and class.
 
     Scores are divided by their spread within site, as folds have scales of their own. A slope here is a part of the
@@ -105,7 +105,7 @@ class MotionDisplay(Shown):
         variance = float((centred["motion"] ** 2).sum())
         if variance > 0:
             slope = float((centred["motion"] * centred["score"]).sum()) / variance
-            ax.plot(x, slope * x, color=INK, linewidth=1.8, label=f"r = {self.correlation:+.2f}")
+            ax.plot(x, slope * x, color=INK, linewidth=1.8, label="least squares")
         ax.set(xlabel="log mean FD, within site and class", ylabel="Score, within site and class")
         spacing = {"columnspacing": 1, "handletextpad": 0.3, "markerscale": 1.8}
         ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=3, frameon=False, **spacing)
@@ -192,7 +192,9 @@ def _sentence(data: ReportData, methods: pd.DataFrame) -> str:
     }
     left_over = [f"{row[key]:.2f} without {name}" for name, key in left.items() if np.isfinite(row[key])]
     if left_over:
-        parts.append(f"The AUC of {data.method} is {row['auc']:.2f}, and {', '.join(left_over)}.")
+        few = f" at the {row['n_sites']} of {row['of_sites']} {data.unit}s where all can be taken out"
+        where = few if row["n_sites"] < row["of_sites"] else ""
+        parts.append(f"The AUC of {data.method} is {row['auc']:.2f}{where}, and {', '.join(left_over)}.")
     if not (data.participants["mean_fd"] > 0).any():
         parts.append("Head motion is not known for anybody, so nothing can be said about it.")
     return " ".join(parts)

@@ -20,16 +20,16 @@ from brainroam.report.figures import (
     INK,
     RULE,
     VERMILION,
-    Shown,
+    NotebookDisplay,
+    add_row_tips,
     axes_for,
     drawing,
     inline,
     people_frame,
-    say_rows,
-    shortened,
+    shorten,
 )
 from brainroam.report.page import Missing, Section, render
-from brainroam.report.sections.verdict import judgement
+from brainroam.report.sections.verdict import judge_result
 from brainroam.report.tables import span
 
 SUBJECT = "scores"
@@ -37,7 +37,7 @@ PHONE = 3.5  # inches: as wide as a phone shows without shrinking the text
 
 
 @dataclass
-class SiteForestDisplay(Shown):
+class SiteForestDisplay(NotebookDisplay):
     """Forest plot of the AUC of one method over held-out sites.
 
     Parameters
@@ -120,7 +120,7 @@ class SiteForestDisplay(Shown):
         ax.hlines(at, sites["low"], sites["high"], color=INK, linewidth=1)
         size = 12 + 55 * sites["n"] / max(sites["n"].max(), 1) if len(sites) else []
         ax.scatter(sites["auc"], at, s=size, marker="s", color=BLUE, zorder=3)
-        names = [f"{shortened(str(row.site), 18)}  {row.n}" for row in sites.itertuples()]
+        names = [f"{shorten(str(row.site), 18)}  {row.n}" for row in sites.itertuples()]
         ax.set_yticks(at, names, fontsize=8.5)
         ax.text(-0.02, len(sites) - 0.45, f"{self.unit}, people", transform=ax.get_yaxis_transform(), ha="right",
                 fontsize=7.5, color=GREY)  # fmt: skip
@@ -135,7 +135,7 @@ class SiteForestDisplay(Shown):
         ax.set_xlim(max(least, 0.0), 1.0)
         ax.set_xlabel("AUC (0.5 is guessing, 1 is perfect)")
         self._legend(ax)
-        say_rows(ax, {float(y): _tip(row) for y, row in zip(at, sites.to_dict("records"), strict=True)})
+        add_row_tips(ax, {float(y): _tip(row) for y, row in zip(at, sites.to_dict("records"), strict=True)})
         return self
 
     def _legend(self, ax: Axes) -> None:
@@ -163,7 +163,7 @@ class SiteForestDisplay(Shown):
 
 
 def _tip(row: dict[str, Any]) -> str:
-    """What one site says when pointed at."""
+    """The tooltip of a site."""
     people = f"{row['n']} people, {row['n_cases']} with the condition"
     return f"{row['site']}: AUC {row['auc']:.2f} ({span(row['low'], row['high'])}), {people}"
 
@@ -178,7 +178,7 @@ def first_section(data: ReportData) -> Section:
         SiteForestDisplay.from_results(data),
         narrow=PHONE,
     )
-    worries = concerns(data)
+    reasons = concerns(data)
     gaps = []
     if data.check is None and not data.only_files:
         what = (
@@ -190,10 +190,10 @@ def first_section(data: ReportData) -> Section:
     html = render(
         "first.html",
         sentences=list(plain_sentences(data)),
-        judgement=judgement(data),
+        judgement=judge_result(data),
         figure=inline(picture),
-        concerns=worries[:MOST],
-        more=max(len(worries) - MOST, 0),
+        concerns=reasons[:MOST],
+        more=max(len(reasons) - MOST, 0),
         looked=[name for name in ("check", "audit") if data.only_files or getattr(data, name) is not None],
         unknowns=data.file_unknowns,
         unfinished=len(data.study["missing"]) + len(data.study["failed"]),
@@ -224,9 +224,10 @@ def plain_sentences(data: ReportData):
         text = f"At {data.next_place} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
         if data.references:
             plain = _times(data.references[PLAIN])
-            text += f" Plain ridge regression on the same {data.words.all_features} reaches {plain}."
+            text += f" Plain ridge regression ({PLAIN}) on the same {data.words.all_features} reaches {plain}."
         if data.against(CONFOUNDS):
-            text += f" Covariates alone, without the brain, reach {_times(data.row_of(data.beside(CONFOUNDS))['auc'])}."
+            alone = _times(data.row_of(data.beside(CONFOUNDS))["auc"])
+            text += f" Covariates alone ({CONFOUNDS}), without the brain, reach {alone}."
         yield text
 
 

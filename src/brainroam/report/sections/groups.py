@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from brainroam.errors import DataError
 from brainroam.evaluation.stats.groups import group_tests
 from brainroam.report.data import ReportData, Source, read_data
-from brainroam.report.figures import BLUE, GREY, INK, VERMILION, Shown, axes_for, drawing, inline
+from brainroam.report.figures import BLUE, GREY, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline
 from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, fixed, interval, p_value, span, table
 
@@ -20,7 +20,7 @@ MEASURE = {"auc": "AUC", "sensitivity": "sensitivity", "specificity": "specifici
 
 
 @dataclass
-class GroupDisplay(Shown):
+class GroupDisplay(NotebookDisplay):
     """AUC by sex and by thirds of age and motion with 95 % intervals, see `brainroam.evaluation.stats.groups`.
 
     Parameters
@@ -129,8 +129,9 @@ def _sentence(tests: pd.DataFrame, data: ReportData) -> str:
             "people in a group that says little: see how wide the intervals are."
         )
     parts = [
-        f"the {MEASURE[row.measure]} is {'higher' if row.gap > 0 else 'lower'} for {_named(row.covariate, row.last)} "
-        f"than for {_named(row.covariate, row.first)}, by {abs(row.gap):.2f} (95 % interval {_size(row)})"
+        f"the {MEASURE[row.measure]} is {'higher' if row.gap > 0 else 'lower'} for "
+        f"{_group_name(row.covariate, row.last)} than for {_group_name(row.covariate, row.first)}, by "
+        f"{abs(row.gap):.2f} (95 % interval {_size(row)})"
         for row in significant.itertuples()
     ]
     return f"Beyond chance ({data.unit}s are the unit of the test), " + "; ".join(parts) + "."
@@ -140,7 +141,7 @@ def _without(groups: pd.DataFrame) -> str:
     """Which groups have no interval, and why."""
     lacking = groups[groups["reason"] != ""].groupby("reason", sort=False)
     return "".join(
-        f" {', '.join(_named(row.covariate, row.group) for row in rows.itertuples())}: {reason}."
+        f" {', '.join(_group_name(row.covariate, row.group) for row in rows.itertuples())}: {reason}."
         for reason, rows in lacking
     )
 
@@ -168,11 +169,11 @@ def _columns() -> list[Column]:
 
 
 def _group(heading: str, key: str) -> Column:
-    """A group with what it is a group of; a sex says so itself."""
-    return Column(key, heading, lambda row: _named(row["covariate"], row[key]), of_row=True)
+    """A column of groups, each with its covariate; a sex needs none."""
+    return Column(key, heading, lambda row: _group_name(row["covariate"], row[key]), of_row=True)
 
 
-def _named(covariate: str, group: str) -> str:
+def _group_name(covariate: str, group: str) -> str:
     name = group if covariate == "sex" else f"{covariate} {group}"
     return name.replace(" ", "\N{NO-BREAK SPACE}")
 

@@ -1,4 +1,4 @@
-"""How would it do at my site: what the next one may see, how unlike these it may be, and what more data would bring."""
+"""How would it do at my site: the prediction interval, the range of sites it holds for, what more data would bring."""
 
 import json
 import math
@@ -18,7 +18,18 @@ from brainroam.evaluation.planning.plan import Plan
 from brainroam.evaluation.run_records import plain
 from brainroam.methods.registry import bare_name
 from brainroam.report.data import ReportData
-from brainroam.report.figures import BLUE, GREY, ORANGE, SKY, VERMILION, Shown, axes_for, drawing, inline, write
+from brainroam.report.figures import (
+    BLUE,
+    GREY,
+    ORANGE,
+    SKY,
+    VERMILION,
+    NotebookDisplay,
+    axes_for,
+    drawing,
+    inline,
+    write,
+)
 from brainroam.report.page import Drawing, Section, missing, render
 from brainroam.report.tables import Column, table
 from brainroam.utils.files import write_csv, write_text
@@ -32,7 +43,7 @@ MARKERS = {1.0: ("o", BLUE), 0.5: ("s", ORANGE), 0.25: ("^", SKY)}
 
 
 @dataclass
-class LearningCurveDisplay(Shown):
+class LearningCurveDisplay(NotebookDisplay):
     """Mean AUC, or r of a number, at left-out sites over the number of training sites, with the curve and 95 % band.
 
     Parameters

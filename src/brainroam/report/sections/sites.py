@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from sklearn.metrics import roc_curve
 
 from brainroam.errors import listed
-from brainroam.evaluation.stats.metrics import JUDGED, judged, named
+from brainroam.evaluation.stats.metrics import JUDGED, has_enough_people, may_be_named
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import (
     BLUE,
@@ -18,13 +18,13 @@ from brainroam.report.figures import (
     INK,
     SKY,
     VERMILION,
-    Shown,
+    NotebookDisplay,
+    add_tip,
     axes_for,
     drawing,
     inline,
     people_frame,
-    say,
-    shortened,
+    shorten,
     sites_with_both,
 )
 from brainroam.report.page import Section, render
@@ -34,7 +34,7 @@ GRID = np.linspace(0, 1, 201)
 
 
 @dataclass
-class ScoresBySiteDisplay(Shown):
+class ScoresBySiteDisplay(NotebookDisplay):
     """One row per site: a dot per person, controls below and cases above, with their medians.
 
     Parameters
@@ -87,7 +87,7 @@ class ScoresBySiteDisplay(Shown):
         if self.name.startswith("Predicted"):
             ax.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
             ax.set_xlim(0, 1)
-        ax.set_yticks(np.arange(len(sites)), [shortened(str(site), 16) for site in sites])
+        ax.set_yticks(np.arange(len(sites)), [shorten(str(site), 16) for site in sites])
         ax.tick_params(axis="y", length=0)
         ax.set(ylim=(-0.6, len(sites) - 0.4), xlabel=self.name)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, markerscale=2, frameon=False)
@@ -95,7 +95,7 @@ class ScoresBySiteDisplay(Shown):
 
 
 @dataclass
-class RocBySiteDisplay(Shown):
+class RocBySiteDisplay(NotebookDisplay):
     """Thin: the curve of each site. Thick: the mean sensitivity of the sites at each false positive rate.
 
     Scores of different folds come from different models, so they are never pooled into one curve.
@@ -152,7 +152,7 @@ class RocBySiteDisplay(Shown):
         for k, (name, curve) in enumerate(self.curves.items()):
             label = f"each {self.unit}" if k == 0 else None
             (line,) = ax.plot(GRID, curve, color=SKY, linewidth=0.8, alpha=0.7, label=label)
-            say(line, name)
+            add_tip(line, name)
         if self.curves:
             ax.plot(GRID, self.mean, color=VERMILION, linewidth=2.2, label="mean")
             ax.legend(loc="lower right", frameon=False)
@@ -212,17 +212,15 @@ def _spread(data: ReportData) -> str:
     if len(sites) < 2:
         return ""
     classes = sites["n_cases"], sites["n"] - sites["n_cases"]
-    large, few = sites[named(*classes)], sites.loc[~judged(*classes), "site"]
+    large, small = sites[may_be_named(*classes)], sites.loc[~has_enough_people(*classes), "site"]
     unsure = sites.loc[(sites["low"] <= 0.5) & (sites["high"] >= 0.5), "site"]
     below = sites.loc[sites["high"] < 0.5, "site"]
     text = ""
     if len(large) > 1:
         best, worst = large.iloc[0], large.iloc[-1]
         text = f"Best: {best['site']} ({best['auc']:.2f}); worst: {worst['site']} ({worst['auc']:.2f}). "
-    if len(few):
-        text += (
-            f"Fewer than {JUDGED} people with the condition or controls, so neither best nor worst: {listed(few, 20)}. "
-        )
+    if len(small):
+        text += f"Fewer than {JUDGED} people of a class, so neither best nor worst: {listed(small, 20)}. "
     if len(below):
         text += f"At {listed(below, 20)} the interval lies below guessing (0.5). "
     if len(unsure):

@@ -4,7 +4,7 @@ import math
 
 from brainroam.errors import counted
 from brainroam.evaluation.stats.families import CONTROLS
-from brainroam.report.data import BETTER, CONFOUNDS, PLAIN, UNTOLD, WORSE, ReportData
+from brainroam.report.data import BETTER, CONFOUNDS, NO_DIFFERENCE_FOUND, PLAIN, WORSE, ReportData
 from brainroam.report.page import Section, render
 from brainroam.report.tables import number, span
 
@@ -16,7 +16,7 @@ def verdict_section(data: ReportData) -> Section:
         sentence=verdict_sentence(data),
         against=_against(data),
         facts=list(_facts(data, data.headline)),
-        chosen=_chosen(data),
+        chosen=_method_note(data),
     )
     gist = " ".join([verdict_sentence(data), *(f"{text}." for text in data.comparison.added)])
     return Section("figures", "In figures", html, gist=gist)
@@ -49,43 +49,41 @@ def verdict_sentence(data: ReportData) -> str:
     return f"{text}; its true AUC at {data.next_place} is expected between {expected} (95 % prediction interval)."
 
 
-def judgement(data: ReportData) -> str:
+def judge_result(data: ReportData) -> str:
     """What the interval allows to be said, no more."""
     row = data.headline
     if math.isnan(row["auc_low"]):
         return ""
     if row["auc_low"] <= 0.5:
-        return f"These data do not show that it is better than guessing{_beside_others(data)}."
+        return f"These data do not show that it is better than guessing. {_beside_others(data)}".strip()
     text = "It is better than guessing on average"
     if row["next_low"] <= 0.5:
-        text += f", but guessing lies within what is to be expected of {data.next_place}"
+        text += f", but at {data.next_place} it may be no better than guessing"
     elif row["next_low"] > 0.5:
-        text += f", and expected to be so at {data.next_place}"
-    return f"{text}{_beside_others(data)}."
+        text += f", and is expected to be so at {data.next_place}"
+    return f"{text}. {_beside_others(data)}".strip()
 
 
 def _beside_others(data: ReportData) -> str:
-    """Whether it is worth more than covariates alone and than plain ridge; nothing of what was not run."""
+    """Whether it is better than covariates alone and than plain ridge, a sentence each; nothing of what was not run."""
     names = {CONFOUNDS: "covariates alone (confounds)", PLAIN: "plain ridge"}
     results = {name: data.against(name) for name in names}
-    untold = [names[name] for name, against in results.items() if against == UNTOLD]
-    parts = [
-        f"{names[name]} {'are' if name == CONFOUNDS else 'is'} better" for name in results if results[name] == WORSE
-    ]
-    if untold:
-        parts.append(f"these data cannot tell it from {' or '.join(untold)}")
-    better = [names[name] for name, against in results.items() if against == BETTER]
-    if better:
-        parts.append(f"it is better than {' and '.join(better)}")
-    return "".join(f"; {part}" for part in parts)
+    better, worse, unclear = (
+        [names[name] for name, against in results.items() if against == outcome]
+        for outcome in (BETTER, WORSE, NO_DIFFERENCE_FOUND)
+    )
+    sentences = [f"It is worse than {' and '.join(worse)}."] if worse else []
+    sentences += [f"These data cannot tell it from {' or '.join(unclear)}."] if unclear else []
+    sentences += [f"It is better than {' and '.join(better)}."] if better else []
+    return " ".join(sentences)
 
 
 def _against(data: ReportData) -> list[str]:
     """What each block adds; then the best other method, the plain ridge, and the controls that see no brain."""
     real = [name for name in data.comparison.table["method"] if name not in (data.method, *CONTROLS)]
-    wanted = dict.fromkeys([*real[:1], *(name for name in (PLAIN, "confounds", "site-only") if name in data.compared)])
+    others = dict.fromkeys([*real[:1], *(name for name in (PLAIN, "confounds", "site-only") if name in data.compared)])
     sentences = data.comparison.against
-    return [f"{text}." for text in (*data.comparison.added, *(sentences[n] for n in wanted if n in sentences))]
+    return [f"{text}." for text in (*data.comparison.added, *(sentences[n] for n in others if n in sentences))]
 
 
 def _facts(data: ReportData, row: dict):
@@ -104,7 +102,7 @@ def _facts(data: ReportData, row: dict):
     yield "People", str(len(data.everybody)), f"{scans}{len(data.study['sites'])} sites"
 
 
-def _chosen(data: ReportData) -> str:
+def _method_note(data: ReportData) -> str:
     if len(data.compared) == 1:
         return ""
     return f"The report is about {data.method}, chosen by its name and not by its result; --method names another."

@@ -146,7 +146,7 @@ def checklist_section(data: ReportData) -> Section:
     ]
     filled = rows["answer"] != AUTHORS
     shown = table(rows, columns, "tripod-ai", "TRIPOD+AI checklist")
-    return Section("checklist", "TRIPOD+AI checklist", _filled_in("checklist.html", shown, filled))
+    return Section("checklist", "TRIPOD+AI checklist", _render_checklist("checklist.html", shown, filled))
 
 
 def probast_section(data: ReportData) -> Section:
@@ -161,20 +161,21 @@ def probast_section(data: ReportData) -> Section:
         Column("answer", "In this study"),
     ]
     shown = table(rows, columns, "probast-ai", "PROBAST+AI: where bias may come from")
-    return Section("probast", "PROBAST+AI: risk of bias", _filled_in("probast.html", shown, rows["answer"] != OPEN))
+    return Section(
+        "probast", "PROBAST+AI: risk of bias", _render_checklist("probast.html", shown, rows["answer"] != OPEN)
+    )
 
 
-def _filled_in(template: str, shown: Markup, filled: pd.Series) -> Markup:
+def _render_checklist(template: str, shown: Markup, filled: pd.Series) -> Markup:
     """A checklist with the number of rows that the run could fill in."""
     return render(template, table=shown, filled=int(filled.sum()), total=len(filled))
 
 
 def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
-    """Key and what the run can say, for every question that it can say something to."""
+    """Key and answer, for every question that the run can say something about."""
     row, unit = data.headline, data.unit
     shortcuts = [item for item in findings(data) if str(item.get("code", "")).startswith("label-by-")]
-    left_out = counted(facts.excluded, "person was", "people were")
-    yield "eligible", f"{left_out} left out; every reason is listed under Participants."
+    yield "eligible", _left_out(facts)
     if data.check is not None:
         messages = listed([str(item.get("message")) for item in shortcuts], 3)
         yield "alike", f"Differences between the classes that check found: {messages or 'none'}."
@@ -185,9 +186,9 @@ def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
         f"{facts.cases} people with the condition and {facts.people - facts.cases} controls of {facts.sites} sites; "
         f"95 % interval of the AUC {span(row['auc_low'], row['auc_high'])}.",
     )
-    yield "everybody", f"{left_out} left out, for reasons that do not look at the result."
-    gone = f"{data.words.feature}s that somebody lacks"
-    yield "missing", f"Unknown covariates and {gone} stand at the mean of the training people."
+    yield "everybody", f"{_left_out(facts)} No reason depends on the result." if facts.excluded else _left_out(facts)
+    absent = f"{data.words.feature}s that somebody lacks"
+    yield "missing", f"Unknown covariates and {absent} stand at the mean of the training people."
     if data.audit is not None:
         failed = [check for check in data.audit["checks"] if check.get("passed") is False]
         yield "leakage", f"The audit corrupted held-out data and looked for effects: {len(failed)} checks failed."
@@ -200,6 +201,14 @@ def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     if len(data.groups):
         yield "fairness", "By sex, age and motion, with tests that take sites as the unit: For whom."
     yield "same", "brainroam fit makes the model of all sites; what is reported are models of all sites but one."
+
+
+def _left_out(facts: Facts) -> str:
+    if not facts.excluded:
+        return "Nobody was left out."
+    return (
+        f"{counted(facts.excluded, 'person was', 'people were')} left out; every reason is listed under Participants."
+    )
 
 
 def model_card_section(data: ReportData) -> Section:
@@ -223,8 +232,7 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
         f"{facts.counted} at {facts.sites} sites, read from the data set named in the command (Provenance).",
     )
     yield "6a", f"{facts.sites} sites; table under Participants."
-    left_out = counted(facts.excluded, "person was", "people were")
-    yield "6b", f"{left_out} left out; every reason is listed under Participants."
+    yield "6b", _left_out(facts)
     steps = "".join(f"; {step}" for step in data.study.get("prepared", []))
     yield "7", f"{data.words.inputs}{steps}. Preprocessing is for the authors to add."
     yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
@@ -285,7 +293,7 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def provenance_section(data: ReportData) -> Section:
-    """Enough to make the report again."""
+    """Commands, data, seeds and versions, with which the report can be made again."""
     html = render(
         "provenance.html", data=data, study=data.study, facts=gather_facts(data), n_finished=len(data.finished)
     )
