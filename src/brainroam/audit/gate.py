@@ -132,7 +132,7 @@ def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -
     if failed:
         words = listed([f"{check.name} ({check.evidence})" for check in failed])
         return f"{len(failed)} of {len(checks)} checks failed: {words}", [check.name for check in failed]
-    return f"no leak found by {len(checks)} checks with {len(people)} people; brainroam audit does more", []
+    return f"no leak found by {len(checks)} checks with {people.counted}; brainroam audit does more", []
 
 
 def few_people(cohort: Cohort) -> Cohort:

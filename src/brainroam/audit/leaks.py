@@ -96,7 +96,7 @@ class _Leaks:
         self.method, self.cohort, self.seed, self.run = method, cohort, seed, run
         fold = held_out(cohort, seed)
         self.site, self.train, self.test = fold.name, fold.train, fold.test
-        self.people = f"{len(self.test)} people of {self.site}"
+        self.people = f"{cohort.subset(self.test).counted} of {self.site}"
         self.draw = 0
         self.by_name = False
 

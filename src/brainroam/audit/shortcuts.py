@@ -55,7 +55,7 @@ def duplicates(cohort: Cohort) -> Check:
         text = f"one person twice at one site, counted twice there: {listed(within)}; keep one of each"
     else:
         what = "series or nearly the same connectivity" if cohort.measure == "series" else "measures"
-        text = f"no two of {len(cohort)} people have the same {what}"
+        text = f"no two of {cohort.counted} have the same {what}"
     return Check(
         "duplicates", "", False if across else None if within else True, float(len(across) + len(within)), 0.0, text
     )
