@@ -139,25 +139,30 @@ def describe_points_added(row: Any, part: LeftOut, unit: str) -> str:
     """A difference of AUCs (``difference``, ``low``, ``high``, ``won``, ``n_sites``) in words.
 
     >>> row = pd.Series({"difference": 0.014, "low": 0.003, "high": 0.025, "won": 16, "n_sites": 20})
-    >>> describe_points_added(row, LeftOut("core", "core[blocks=rest]", "anatomy", "rest"), "site")
+    >>> part = LeftOut("core", "core[blocks=rest]", "anatomy", "rest")
+    >>> describe_points_added(row, part, "site")
     'anatomy adds 1.4 AUC points to rest at the next site (core; 95 % interval 0.3 to 2.5; better at 16 of 20 sites)'
+    >>> describe_points_added(-row, part, "site").partition(" (")[0]
+    'anatomy takes 1.4 AUC points from rest at the next site'
     """
     limits = f"95 % interval {100 * row.low:.1f} to {100 * row.high:.1f}"
-    return _describe_added(row, part, unit, f"{100 * row.difference:.1f} AUC points to {part.others}", limits)
+    points = f"{abs(100 * row.difference):.1f} AUC points"
+    change = f"takes {points} from {part.others}" if row.difference < 0 else f"adds {points} to {part.others}"
+    return _describe_added(row, part, unit, change, limits)
 
 
 def describe_order_added(row: Any, part: LeftOut, unit: str, r: str, r_against: str) -> str:
     """A difference of Fisher's z in words, with the two correlations within sites."""
     limits = f"95 % interval of the difference, Fisher's z, {row.low:.2f} to {row.high:.2f}"
-    return _describe_added(
-        row, part, unit, f"to the order that {part.others} gives, r {r} instead of {r_against},", limits
-    )
+    verb = "takes from" if row.difference < 0 else "adds to"
+    change = f"{verb} the order that {part.others} gives, r {r} instead of {r_against},"
+    return _describe_added(row, part, unit, change, limits)
 
 
-def _describe_added(row: Any, part: LeftOut, unit: str, size: str, limits: str) -> str:
+def _describe_added(row: Any, part: LeftOut, unit: str, change: str, limits: str) -> str:
     facts = [part.whole, limits] if np.isfinite(row.low) else [part.whole]
     facts.append(f"better at {row.won:.0f} of {row.n_sites:.0f} {unit}s")
-    text = f"{part.block} adds {size} at the next {unit} ({'; '.join(facts)})"
+    text = f"{part.block} {change} at the next {unit} ({'; '.join(facts)})"
     return f"{text}: these {unit}s cannot tell that from nothing" if row.low <= 0 <= row.high else text
 
 
