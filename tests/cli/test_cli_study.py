@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from brainroam.cli import app
+from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.evaluation.stats.families import ABLATION
 from brainroam.methods import registry
@@ -310,6 +311,15 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a path that cannot be written")
+def test_ages_in_months_at_a_site_are_named_before_the_study(tmp_path):
+    made = make_cohort(n_sites=3, n_per_site=8, n_rois=8)
+    months = made.table["age"].where(made.table["site"] != "S02", 12 * made.table["age"])
+    Cohort(made.series, made.table.assign(age=months)).save(tmp_path / "cohort.npz")
+    result = run("loso", tmp_path / "cohort.npz", "--methods", "majority", "--out", tmp_path / "runs")
+    words = " ".join(result.stderr.split())
+    assert result.exit_code == 0 and "age is implausible for 8, at S02 (8 of 8)" in words and "not months" in words
+
+
 def test_a_folder_that_cannot_be_written():
     result = run("loso", "synthetic", *SMALL, "--methods", "majority", "--out", "/dev/null/runs")
     assert result.exit_code == 1 and "cannot write /dev/null/runs/study.json: Not a directory" in result.stderr

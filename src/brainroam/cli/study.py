@@ -37,7 +37,7 @@ from brainroam.cli.source import (
     work_beside,
     workers_of,
 )
-from brainroam.errors import UsageError, unknown
+from brainroam.errors import UsageError, unknown, warn_user
 from brainroam.methods.registry import STANDARD_METHODS, split_names
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ def judge(
         cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
         if few_controls is not None:
             cohort.target.refuse_classes("a threshold that controls of a new site move (--controls)")
+        _warn_of_values(cohort)
         if methods is None:
             names = default_methods(names, cohort, design, partial(typer.echo, err=True), source.data)
         from brainroam.audit.gate import evaluate
@@ -204,6 +205,14 @@ def judge(
         show_adaptation(results, few_controls, out)
     if options.json or not quiet():
         show_results(results, out, options.json)
+
+
+def _warn_of_values(cohort: "Cohort") -> None:
+    """Say which covariates cannot be meant as they stand: one site in months bends every fold that it is trained in."""
+    from brainroam.data.check.labels import implausible_values
+
+    for finding in implausible_values(cohort.table):
+        warn_user(f"{finding.message}; {finding.remedy}")
 
 
 class Design(NamedTuple):
