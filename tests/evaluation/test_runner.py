@@ -528,3 +528,13 @@ def test_the_same_series_on_both_sides_of_a_split_are_told(cohort):
         warnings.simplefilter("error")
         series[same_site] = cohort.series[same_site]
         evaluate(Cohort(series, one), ["majority"])  # known to be one person
+
+
+def test_empty_scans_are_no_copies_of_each_other(cohort):
+    series = list(cohort.series)
+    for site in cohort.sites[:2]:
+        place = int(np.flatnonzero(cohort.table["site"] == site)[0])
+        series[place] = np.zeros((60, cohort.n_rois))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(Cohort(series, cohort.table), ["majority"])

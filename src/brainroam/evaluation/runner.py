@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.connectivity import EdgeKind, edge_name, features
+from brainroam.data.check.duplicates import identical_pairs
 from brainroam.data.cohort import Cohort
 from brainroam.data.features import FeatureFolder
 from brainroam.data.folds import Fold
@@ -315,17 +316,16 @@ def _select_folds(
 
 def _warn_of_copies(cohort: Cohort, held_out: Sequence[Fold]) -> None:
     """Say whose measurements are trained on under one id and held out under another."""
-    subjects = cohort.table["subject"].to_numpy()
-    pairs: dict[tuple[int, ...], None] = {}
-    for name, block in (cohort.blocks or {"": cohort}).items():
-        digests = np.array(block.series_digests)
-        measured = cohort.has_block(name) if cohort.blocks else np.ones(len(cohort), dtype=bool)
-        copies = measured & pd.Series(digests).duplicated(keep=False).to_numpy()
-        for fold in held_out if copies.any() else ():
-            trained = {digests[i]: i for i in fold.train if copies[i]}
-            pairs |= {tuple(sorted((i, trained[digests[i]]))): None for i in fold.test if digests[i] in trained}
-    if pairs:
-        people = [" = ".join(subjects[list(pair)]) for pair in pairs]
+    across: set[tuple[int, int]] = set()
+    for block in (cohort.blocks or {"": cohort}).values():
+        pairs = np.array(identical_pairs(block), dtype=int).reshape(-1, 2)
+        for fold in held_out if len(pairs) else ():
+            side = np.zeros(len(cohort), dtype=int)
+            side[fold.train], side[fold.test] = 1, -1
+            across |= {(first, second) for first, second in pairs[side[pairs].prod(axis=1) < 0].tolist()}
+    if across:
+        subject = cohort.table["subject"].tolist()
+        people = [f"{subject[first]} = {subject[second]}" for first, second in sorted(across)]
         warnings.warn(
             f"the same measurements are trained on and held out: {listed(people)}; one person under two ids leaks the "
             "label. brainroam check names everybody; leave them out (--exclude)",

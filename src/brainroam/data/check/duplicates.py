@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from brainroam.data.cohort import Cohort
@@ -61,15 +62,30 @@ def find_duplicates(cohort: Cohort, edges: np.ndarray | None = None) -> list[Dup
     [('S01_0004', 'S02_0011', 'alike')]
     """
     subjects, digests = cohort.table["subject"].tolist(), cohort.series_digests
-    with_signal = np.flatnonzero(~cohort.missing_rois.all(axis=1))  # empty scans are all alike, but no copies
-    pairs = _groups_to_pairs([digests[i] for i in with_signal])
-    duplicates = [Duplicate(subjects[with_signal[i]], subjects[with_signal[j]], "identical", 1.0) for i, j in pairs]
+    duplicates = [Duplicate(subjects[i], subjects[j], "identical", 1.0) for i, j in identical_pairs(cohort)]
     if cohort.measure == "table":  # people of one site are alike in their columns: only the same row is a copy
         return duplicates
     for i, j, similarity in _alike(correlations(cohort) if edges is None else edges):
         if digests[i] != digests[j]:
             duplicates.append(Duplicate(subjects[i], subjects[j], "alike", similarity))
     return duplicates
+
+
+def identical_pairs(cohort: Cohort) -> list[tuple[int, int]]:
+    """Positions of all pairs of people with the same measurements bit by bit.
+
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+    >>> identical_pairs(Cohort([*cohort.series[:7], cohort.series[2]], cohort.table))
+    [(2, 7)]
+    """
+    digests = pd.Series(cohort.series_digests)
+    alike = np.flatnonzero(digests.duplicated(keep=False))
+    if not len(alike):
+        return []
+    alike = alike[~cohort.missing_rois[alike].all(axis=1)]  # empty scans are all alike, but no copies
+    pairs = _groups_to_pairs(digests[alike].tolist())
+    return [(int(alike[i]), int(alike[j])) for i, j in pairs]
 
 
 def correlations(cohort: Cohort) -> np.ndarray:
