@@ -419,3 +419,21 @@ def test_who_has_a_row_of_a_table_and_no_series_is_kept_in_the_order_of_the_peop
     assert np.isnan(cohort.table["n_timepoints"][2]) and cohort.table["n_timepoints"].min() == 60
     assert cohort.excluded["subject"].tolist() == ["p09"] and "every block" in cohort.excluded["reason"][0]
     assert not {"missing-rois", "low-coverage", "short-series"} & {f.code for f in check_cohort(cohort).findings}
+
+
+def test_who_has_neither_a_series_nor_a_diagnosis_is_counted_among_those_left_out(tmp_path):
+    people = pd.DataFrame({"participant_id": [f"p{k:02d}" for k in range(24)], "site": ["A", "B", "C"] * 8})
+    people["diagnosis"] = ["HC", "MDD"] * 12
+    people.loc[3, "diagnosis"] = None
+    people.to_csv(tmp_path / "participants.csv", index=False)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(2.5, 0.2, (24, 12)), columns=[f"lh_r{k}_thickness" for k in range(12)])
+    table.insert(0, "lh.aparc.thickness", people["participant_id"])
+    table.to_csv(tmp_path / "aparc.csv", index=False)
+    for k in range(24):
+        if k not in (3, 8):
+            np.save(tmp_path / f"p{k:02d}.npy", rng.normal(size=(60, 6)))
+    (tmp_path / "study.yaml").write_text(study_text(look(tmp_path), tmp_path, ["ensemble"], None))
+    cohort = load_cohort(tmp_path / "study.yaml")
+    assert len(cohort) == 23 and "p08" in cohort.table["subject"].tolist()
+    assert cohort.excluded["subject"].tolist() == ["p03"]

@@ -155,7 +155,7 @@ class Participants:
         table, twice = one_row_each(table)
         self.table = table[_is_at_chosen_site(table, request)].reset_index(drop=True)
         self.excluded: list[tuple[str, str]] = twice
-        self._unmeasured, self._order = self.table[:0], list[str]()
+        self._unmeasured: set[str] = set()
         self.exclude(is_empty(self.table["site"]), f"no site in {source}")
 
     def exclude(self, mask: Sequence[bool] | pd.Series, reason: str | pd.Series) -> None:
@@ -170,9 +170,9 @@ class Participants:
         """Leave out rows without a file and record files without a row. ``sought`` says what was looked for."""
         absent = ~self.table["subject"].isin(files)
         if self.request.keep_unmeasured:
-            self._unmeasured, self._order = self.table[absent], self.table["subject"].tolist()
-        self.exclude(absent & (not self.request.keep_unmeasured), f"no series found ({sought})")
-        self.table = self.table[self.table["subject"].isin(files)].reset_index(drop=True)
+            self._unmeasured = set(self.table.loc[absent, "subject"])
+        else:
+            self.exclude(absent, f"no series found ({sought})")
         self.excluded += [
             (subject, "no row in the table of people") for subject in sorted(files) if subject not in self.known
         ]
@@ -193,43 +193,41 @@ class Participants:
         """
         if self.request.require_label and self.request.target is None:
             self.exclude(self.table["label"].isna(), self.table["unlabelled"])
-            self._unmeasured = self._unmeasured[self._unmeasured["label"].notna()]
         one_by_one = self.request.spool is not None or not from_files
         series = self._read(read, None if one_by_one else self.request.workers)
         for note, n in Counter(note for person in series for note in person.notes).items():
             warnings.warn(f"{n} of {len(series)} series: {note}", stacklevel=2)
         keep = self.request.spool.keep if self.request.spool else None
-        series, moved = align_regions(series, self.table, keep)
+        measured = self.table[~self.table["subject"].isin(self._unmeasured)].reset_index(drop=True)
+        series, moved = align_regions(series, measured, keep)
         if moved:
             warnings.warn(moved, stacklevel=2)
         if check_axes:
             atlas = known_atlas(self.request, roi_set)
-            series, turned = turn_to_time_first(series, self.table, None if atlas is None else len(atlas), keep)
+            series, turned = turn_to_time_first(series, measured, None if atlas is None else len(atlas), keep)
             if turned:
                 warnings.warn(turned, stacklevel=2)
-        self._check_names(series)
+        _check_names(measured["subject"], series)
         example = next((person for person in series if person.names), series[0])
         atlas = name_regions(self.request, roi_set, example, hint)
+        of_subject = dict(zip(measured["subject"], series, strict=True))
         table = self.table.drop(columns="unlabelled")
         if "tr" not in table:
-            table["tr"] = [person.tr for person in series]
+            table["tr"] = [of_subject[name].tr if name in of_subject else None for name in table["subject"]]
         excluded = pd.DataFrame(self.excluded, columns=["subject", "reason"])
         for person in series:
             person.values.setflags(write=False)  # nobody else has them: the cohort need not copy what it was given
         values = [person.values for person in series]
         square = all(x.shape[0] == x.shape[1] for x in values)  # a few may not be symmetric, which the check tells
         measure = "matrices" if square and 2 * sum(map(resembles_matrix, values)) > len(values) else "series"
-        if len(self._unmeasured):
-            values += [empty_measurement(measure, values[0].shape[1])] * len(self._unmeasured)
-            table = pd.concat([table, self._unmeasured.drop(columns="unlabelled")], ignore_index=True)
-            place = table["subject"].map({subject: k for k, subject in enumerate(self._order)})
-            rows = place.argsort(kind="stable").to_numpy()
-            values, table = [values[k] for k in rows], table.iloc[rows].reset_index(drop=True)
+        nothing = empty_measurement(measure, values[0].shape[1])
+        values = [of_subject[name].values if name in of_subject else nothing for name in table["subject"]]
         return Cohort(values, table, atlas, excluded, measure=measure)
 
     def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:
         series, absent = [], {}
-        for subject, one in read_in_parallel(read, self.table["subject"].tolist(), workers):
+        with_file = [subject for subject in self.table["subject"] if subject not in self._unmeasured]
+        for subject, one in read_in_parallel(read, with_file, workers):
             if isinstance(one, NotInFile):
                 absent[subject] = str(one)
             elif isinstance(one, ReaderError):
@@ -243,17 +241,18 @@ class Participants:
             raise ReaderError(f"no participants remain after exclusions: {counts or 'the table of people is empty'}")
         return series
 
-    def _check_names(self, series: list[Series]) -> None:
-        """One order of regions for all: columns that change places between people would be compared as if alike."""
-        named = [(subject, x.names) for subject, x in zip(self.table["subject"], series, strict=True) if x.names]
-        for subject, names in named[1:]:
-            other, expected = named[0]
-            if names != expected and len(names) == len(expected):
-                place = next(i for i, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
-                raise ReaderError(
-                    f"subject {subject}: column {place + 1} is named {names[place]!r} but {expected[place]!r} for "
-                    f"subject {other}; all series need the same regions in the same order"
-                )
+
+def _check_names(subjects: pd.Series, series: list[Series]) -> None:
+    """One order of regions for all: columns that change places between people would be compared as if alike."""
+    named = [(subject, x.names) for subject, x in zip(subjects, series, strict=True) if x.names]
+    for subject, names in named[1:]:
+        other, expected = named[0]
+        if names != expected and len(names) == len(expected):
+            place = next(i for i, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
+            raise ReaderError(
+                f"subject {subject}: column {place + 1} is named {names[place]!r} but {expected[place]!r} for "
+                f"subject {other}; all series need the same regions in the same order"
+            )
 
 
 def one_row_each(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
