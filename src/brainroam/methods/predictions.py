@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,16 +70,8 @@ def predictions(
     known = _known_controls(cohort, controls, adapt)
     several, known_label = cohort.n_people < len(cohort), cohort.table["label"].notna().any()
     people = cohort.table[["subject", *["person"] * several, "site", *["label"] * bool(known_label)]]
-    score, site, person = method.score(cohort), people["site"].to_numpy(), persons(cohort.table).to_numpy()
-    shift, protocol = np.zeros(len(score)), np.full(len(score), STRICT, dtype=object)
-    for name in np.unique(site):
-        here = site == name
-        if adapt == UNLABELLED:
-            shift[here] = method.shifts_[UNLABELLED](mean_of_scans(score[here], person[here]))
-            protocol[here] = UNLABELLED
-        elif (here & known).any():
-            of_controls = mean_of_scans(score[here & known], person[here & known])
-            shift[here], protocol[here] = method.shifts_["controls"](of_controls), protocol_name(len(of_controls))
+    score = method.score(cohort)
+    shift, protocol = _site_shifts(method, cohort, score, known, adapt)
     calibration, moved = method.calibration_, score - shift
     table = people.assign(
         protocol=protocol,
@@ -127,22 +118,13 @@ def class_predictions(
     if len(controls) and not target.has_controls:
         raise UsageError(f"{target.name} has no class of controls ({listed(names)}): use adapt={UNLABELLED}")
     known = _known_controls(cohort, controls, adapt)
-    moved, table["protocol"], person = score.copy(), STRICT, persons(cohort.table).to_numpy()
-    for name in np.unique(table["site"]):
-        here = (table["site"] == name).to_numpy()
-        if adapt == UNLABELLED:
-            moved[here] -= _shift(method, UNLABELLED)(mean_of_scans(score[here], person[here]))
-            table.loc[here, "protocol"] = UNLABELLED
-        elif (here & known).any():
-            of_controls = mean_of_scans(score[here & known], person[here & known])
-            moved[here] -= _shift(method, "controls")(of_controls)
-            table.loc[here, "protocol"] = protocol_name(len(of_controls))
+    shift, table["protocol"] = _site_shifts(method, cohort, score, known, adapt)
     strict = (table["protocol"] == STRICT).to_numpy()
     if cohort.target.name == target.name and cohort.target.classes and label.notna().any():
         table["label"] = label.map(dict(enumerate(cohort.target.classes)))
-    table["predicted"] = names[calibration.decide(moved)]
+    table["predicted"] = names[calibration.decide(score - shift)]
     shares = None if prevalence is None else as_shares(prevalence, target.classes)
-    for what, values in {"probability": calibration(moved, shares), "score": score}.items():
+    for what, values in {"probability": calibration(score - shift, shares), "score": score}.items():
         table = table.assign(**{f"{what}_{name}": values[:, k] for k, name in enumerate(names)})
     for level in method.sets_.limits:
         inside = method.sets_(calibration.equal(score), level)
@@ -150,11 +132,25 @@ def class_predictions(
     return _with_remarks(table, method, cohort)[~known].reset_index(drop=True)
 
 
-def _shift(method: TunedMethod, name: str) -> Any:
-    """Shift of the scores of several classes at a new site; an error where the model has learned none."""
-    if name not in method.shifts_:
-        raise UsageError("this model was pooled before its third round, or by an older version: it cannot adapt")
-    return method.shifts_[name]
+def _site_shifts(
+    method: TunedMethod, cohort: Cohort, score: np.ndarray, known: np.ndarray, adapt: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """By how much its known controls, or all its people, move the scores of each site, and the protocol of each row."""
+    site, person = cohort.table["site"].to_numpy(), persons(cohort.table).to_numpy()
+    shift, protocol = np.zeros(score.shape), np.full(len(score), STRICT, dtype=object)
+    of_everybody = adapt == UNLABELLED
+    for name in np.unique(site):
+        here = site == name
+        used = here if of_everybody else here & known
+        if not used.any():
+            continue
+        kind = UNLABELLED if of_everybody else "controls"
+        if kind not in method.shifts_:
+            raise UsageError("this model was pooled before its third round, or by an older version: it cannot adapt")
+        of_people = mean_of_scans(score[used], person[used])
+        shift[here] = method.shifts_[kind](of_people)
+        protocol[here] = UNLABELLED if of_everybody else protocol_name(len(of_people))
+    return shift, protocol
 
 
 def _known_controls(cohort: Cohort, controls: Collection[str], adapt: str) -> np.ndarray:
