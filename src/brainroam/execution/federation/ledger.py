@@ -38,14 +38,14 @@ class Ledger:
 
     >>> import tempfile
     >>> ledger = Ledger(tempfile.mkdtemp(), "Hospital A")
-    >>> ledger.content["people"], ledger.told_edges.tolist()
+    >>> ledger.content["rounds"], ledger.told_edges.tolist()
     ([], [])
     """
 
     def __init__(self, folder: str | Path, site: str, block: str = "") -> None:
         self.site, named = site, f"{site}\n{block}" if block else site
         self.path = Path(folder) / f"site-{hashlib.sha256(named.encode()).hexdigest()[:16]}.ledger"
-        begun = {"site": site, "salt": secrets.token_hex(16), "terms": {}, "people": [], "rounds": []}
+        begun = {"site": site, "salt": secrets.token_hex(16), "rounds": []}
         told = read_checksummed(self.path, SummaryError) if self.path.exists() else {}
         self.content: dict[str, Any] = begun | NOTHING_ASKED | told
 
@@ -73,17 +73,17 @@ class Ledger:
             "regions": cohort.atlas.name,
             "target": target_in_words(cohort.target),
         }
-        people = self._rows(cohort, self.content["terms"].get("covariates", covariates))
-        gone, new = _differences(self.content["people"], people)
-        if request is None and not (self.content["people"] and not gone and not new):
+        rounds = self.content["rounds"]
+        gone, new = self._changes(cohort, rounds[-1]) if rounds else (0, 0)
+        if request is None and (gone or new or not rounds):
             self._begin(terms, cohort, min_count)
             gone = new = 0
-        if not self.content["people"]:
+        if not self.content["rounds"]:
             raise SummaryError(
                 f"there is no record of the first round of {self.site} in {self.path.parent}: write all files of a "
                 "site to one folder, beginning with round 1"
             )
-        self._require_terms(terms, request)
+        self._require_terms(terms, self.content["rounds"][-1]["terms"], request)
         if gone or new:
             raise SummaryError(
                 f"the people of {self.site} are not those of its first round: {gone} of them have gone or changed, "
@@ -118,7 +118,7 @@ class Ledger:
         """A first round, unless it differs by a few people, or by its terms alone, from one that was told before."""
         people = self._persons(cohort)
         for before in self.content["rounds"]:
-            rows = _differences(before["people"], self._rows(cohort, before["terms"]["covariates"]))
+            rows = self._changes(cohort, before)
             of_people = _unknown(before["persons"], people), _unknown(people, before["persons"])
             few = [pair for pair in (of_people, rows) if any(0 < n < min_count for n in pair)]
             if few:
@@ -130,15 +130,13 @@ class Ledger:
                     f"{min_count} people differ"
                 )
             if not any(of_people):
-                self._require_terms(terms, None, before["terms"])
-        told = {"terms": dict(terms), "people": self._rows(cohort, terms["covariates"])}
-        rounds = [*self.content["rounds"], {**told, "persons": people}]
-        self.content |= {**told, "rounds": rounds, **NOTHING_ASKED}
+                self._require_terms(terms, before["terms"])
+        begun = {"terms": dict(terms), "people": self._rows(cohort, terms["covariates"]), "persons": people}
+        self.content |= {"rounds": [*self.content["rounds"], begun], **NOTHING_ASKED}
 
     def _require_terms(
-        self, terms: Mapping[str, Any], request: Message | None, before: Mapping[str, Any] | None = None
+        self, terms: Mapping[str, Any], agreed: Mapping[str, Any], request: Message | None = None
     ) -> None:
-        agreed = self.content["terms"] if before is None else before
         other = [
             f"{name} {agreed.get(name)!r}, now {terms[name]!r}" for name in terms if terms[name] != agreed.get(name)
         ]
@@ -162,6 +160,10 @@ class Ledger:
             strange = np.setdiff1d(np.concatenate([*read, np.empty(0, dtype=int)]), self.content["asked"])
             if len(strange):
                 raise SummaryError(f"{request.path} reads {len(strange)} edges that round 2 did not ask for")
+
+    def _changes(self, cohort: Cohort, before: Mapping[str, Any]) -> tuple[int, int]:
+        """How many rows have gone or changed since a first round, and how many are new."""
+        return _differences(before["people"], self._rows(cohort, before["terms"]["covariates"]))
 
     def _rows(self, cohort: Cohort, covariates: Sequence[str]) -> list[str]:
         """A hash of label, covariates and series of each scan."""
