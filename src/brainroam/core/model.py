@@ -24,6 +24,7 @@ from brainroam.core.choice import Choice, CoreReading, expectation, measure_gain
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways
+from brainroam.core.penalties import mix_readings
 from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
@@ -176,23 +177,28 @@ class CoreModel:
                     raise
                 self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
                 continue
-            for candidate in self._candidates(folds, {"tau_percentile": tau_percentile, "eta": eta}):
-                if best is None or candidate.is_better_than(best):
-                    best = candidate
+            candidate = self._candidate(folds, {"tau_percentile": tau_percentile, "eta": eta})
+            if best is None or candidate.is_better_than(best):
+                best = candidate
         if best is None:
             raise DataError("tau_percentile and eta need at least one value each")
         return best
 
-    def _candidates(self, folds: SiteFolds, thresholds: dict[str, float]) -> list[Candidate]:
-        """A candidate for each penalty of the linear reading, of a number only the best; or the network alone."""
+    def _candidate(self, folds: SiteFolds, thresholds: dict[str, float]) -> Candidate:
+        """The linear reading by these thresholds, its penalty chosen or its penalties weighed; or the network alone."""
         if self.recipe.skip == "none":
-            return [Candidate(folds, thresholds, *self._network_scores(folds))]
+            return Candidate(folds, thresholds, *self._network_scores(folds))
         epochs = 0 if self.recipe.epochs == 0 else None
-        candidates = []
-        for k, scores in enumerate(self._linear_scores(folds)):
-            penalty = {"penalty": folds.candidates[k][0]} if len(folds.candidates) > 1 else {}
-            candidates.append(Candidate(folds.with_candidate(k), thresholds | penalty, scores, epochs))
-        return [max(candidates, key=Candidate.order)] if folds.statistics.levels else candidates
+        scores, penalties = self._linear_scores(folds), [penalties[0] for penalties in folds.candidates]
+        if len(penalties) == 1:
+            return Candidate(folds, thresholds, scores[0], epochs)
+        statistics = folds.statistics
+        if statistics.levels:
+            shares = np.eye(len(penalties))[np.argmax([folds.order(of_penalty) or 0.0 for of_penalty in scores])]
+        else:
+            shares = mix_readings(scores, statistics.y, statistics.site, penalties).factors
+        settings = thresholds | {"penalty": penalties[int(np.argmax(shares))]}
+        return Candidate(folds.with_shares(shares), settings, np.tensordot(shares, scores, 1), epochs)
 
     def _judge(self, best: Candidate) -> Decision:
         """Choose the linear reading, the network or a mixture of both, by their scores of held-out people."""

@@ -53,8 +53,6 @@ LARGE = 1000  # people and features, both more than this: iterations cost less t
 STRONG = 1.0  # a weaker penalty would take many iterations
 TOL = 1e-11  # of the residual, relative to the target
 MAX_STEPS = 500
-#: Of columns of a table, in units of the mean squared length of a row: the first, unless held-out people prefer others.
-TABLE_PENALTIES = ((1.0, 3.0, 10.0), (0.1, 0.3, 1.0), (0.01, 0.03, 0.1))
 CACHED = 2**17  # numbers that a product works on at a time: a megabyte, which a core keeps beside it
 
 

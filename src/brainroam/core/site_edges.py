@@ -130,10 +130,18 @@ class SiteEdges:
 
     def centre(self, sites: Sequence[str]) -> np.ndarray:
         """b_bar (M,) of these sites, subtracted from a person of another site; NaN where nobody has the edge."""
-        means = np.stack([self._mean(name) for name in sites])
+        means = self._means(sites)
         share = np.isfinite(means) * (1.0 if self.centred else [[float(len(self.people[name]))] for name in sites])
         with np.errstate(invalid="ignore"):
             return (np.nan_to_num(means) * share).sum(axis=0) / share.sum(axis=0)
+
+    @property
+    def means(self) -> np.ndarray:
+        """b_e (E, M) of every site; NaN where nobody of it has the edge."""
+        return self._means(self.sites)
+
+    def _means(self, sites: Sequence[str]) -> np.ndarray:
+        return np.stack([self._mean(name) for name in sites])
 
     def contrast(self, sites: Sequence[str]) -> np.ndarray:
         """t (M,) of the people of these sites; 0 where an edge does not vary."""

@@ -12,7 +12,7 @@ here imports torch before a network is trained, so that a linear reading can be 
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -117,7 +117,9 @@ class SiteFolds:
     groups : list of frozenset of str
         Of the sites with both classes.
     candidates : list of tuple of float
-        Penalties of the linear reading to choose from; ``chosen`` is the position of the choice.
+        Penalties of the linear reading to choose from, or to add up.
+    shares : ndarray
+        How much of each is in the reading; at first the first alone.
     """
 
     def __init__(
@@ -133,7 +135,8 @@ class SiteFolds:
     ) -> None:
         is_chosen = penalties is None and skip == "ridge"
         candidates = statistics.candidates if is_chosen else [penalties or statistics.penalties]
-        self.candidates, self.chosen = [tuple(each) for each in candidates], 0
+        self.candidates = [tuple(each) for each in candidates]
+        self.shares = np.eye(len(self.candidates))[0]
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
         self.max_pathways, self.sites = max_pathways, statistics.sites
         self.profiles: Profiles | None = None
@@ -169,15 +172,16 @@ class SiteFolds:
         """Every edge that is in the scaffold of some fold, ascending."""
         return edges_of(self._scaffolds.values())
 
-    def with_candidate(self, chosen: int) -> "SiteFolds":
-        """The same folds with the linear reading by one of the candidates."""
+    def with_shares(self, shares: np.ndarray) -> "SiteFolds":
+        """The same folds with so much of each candidate in the linear reading."""
         folds = copy(self)
-        folds.chosen = chosen
+        folds.shares = shares
         return folds
 
     def pathways(self, left_out: LeftOut = NOBODY) -> Pathways:
         """The pathways of one fold, with the chosen linear reading."""
-        return self.pathways_by_candidate(left_out)[self.chosen]
+        each = self.pathways_by_candidate(left_out)
+        return replace(each[0], skip=np.tensordot(self.shares, [pathways.skip for pathways in each], 1))
 
     def pathways_by_candidate(self, left_out: LeftOut = NOBODY) -> list[Pathways]:
         """The pathways of one fold, with the linear reading by each candidate."""

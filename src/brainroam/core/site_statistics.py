@@ -5,8 +5,9 @@ and contrast depend on that site alone, so a subset of sites is a choice among t
 edges by the contrasts of the subset, `SiteStatistics.pathways` freezes what the subset knows on these edges, with a
 linear reading (`brainroam.core.pathways`).
 
-Of a number the right penalty of that reading may be ten times weaker than of another one: each of `NUMBER_PENALTIES` is
-a candidate, all from one matrix, and held-out sites choose (`brainroam.core.model`).
+Of a number the right penalty of that reading may be ten times weaker than of another one, and of a table a thousand
+times: each of several penalties is a candidate, all from one matrix. Held-out sites choose one for a number, and say
+how far each is believed for a table (`brainroam.core.model`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,8 +30,9 @@ from brainroam.core.connectivity import (
 )
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import SKIPS, Moments, Pathways, linear_weights, site_rows
+from brainroam.core.penalties import table_penalties
 from brainroam.core.profile import Profiles
-from brainroam.core.ridge import LARGE, TABLE_PENALTIES, Rows
+from brainroam.core.ridge import LARGE, Rows
 from brainroam.core.scaffold import (
     Scaffold,
     contrast_delta,
@@ -48,6 +50,7 @@ from brainroam.data.people import group_codes
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 
 RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
+COLUMN_PENALTIES = (1.0, 3.0, 10.0)  # where features have units of their own and nobody is held out to weigh penalties
 NUMBER_PENALTIES = (1.0, 0.3, 3.0, 0.1, 10.0, 30.0)  # the first where no site can be held out
 # Measured: what a step of training holds of each number at a pathway; a line graph being built, for each pair of
 # neighbours; contrasts and regressions of a site and edge.
@@ -266,14 +269,16 @@ class SiteStatistics:
     @property
     def penalties(self) -> tuple[float, ...]:
         """Usual penalties of the linear reading."""
-        return TABLE_PENALTIES[0] if self.spread else RIDGE_PENALTIES
+        return COLUMN_PENALTIES if self.spread else RIDGE_PENALTIES
 
     @property
     def candidates(self) -> list[tuple[float, ...]]:
-        """Penalties of the linear reading that held-out sites choose from."""
+        """Penalties of the linear reading that held-out sites choose from, or weigh."""
         if self.levels:
             return [(penalty,) for penalty in NUMBER_PENALTIES]
-        return list(TABLE_PENALTIES) if self.spread else [self.penalties]
+        if self.spread:
+            return [(penalty,) for penalty in table_penalties(len(self.y), self.edges.shape[1])]
+        return [self.penalties]
 
     @cached_property
     def n_people(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ each class against the rest. Of a number it is the correlation of the score with
 """
 
 import numpy as np
+import pandas as pd
 from scipy.stats import rankdata
 
 from brainroam.core.site_fit import huber_regression
@@ -78,6 +79,26 @@ def site_target(cohort: Cohort) -> np.ndarray:
     if cohort.target.is_classes:
         return indicators(cohort)
     return number_within_sites(cohort)[0]
+
+
+def within_sites(values: np.ndarray, site: np.ndarray) -> np.ndarray:
+    """Values (n,) or (n, ...) without the means of their sites, taken over those who have a value.
+
+    >>> within_sites(np.array([1.0, 3.0, 10.0, np.nan]), np.array(["A", "A", "B", "B"])).tolist()
+    [-1.0, 1.0, 0.0, nan]
+    """
+    table = pd.DataFrame(np.reshape(values, (len(values), -1)))
+    return (table - table.groupby(np.asarray(site)).transform("mean")).to_numpy().reshape(np.shape(values))
+
+
+def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column about its site means, over those who have it; 1 where there is none.
+
+    >>> spread_within_sites(np.array([[0.0], [2.0], [10.0], [12.0]]), np.array(["A", "A", "B", "B"])).tolist()
+    [1.0]
+    """
+    spread = pd.DataFrame(within_sites(scores, site)).std(ddof=0).to_numpy()
+    return np.where(spread > 0, spread, 1.0)
 
 
 def number_within_sites(cohort: Cohort) -> tuple[np.ndarray, dict[str, float]]:

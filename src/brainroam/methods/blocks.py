@@ -26,7 +26,7 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
 
-from brainroam.core.targets import indicators
+from brainroam.core.targets import indicators, spread_within_sites, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import Method, score_shape
 from brainroam.utils.model_files import part
@@ -141,17 +141,6 @@ def can_be_learned(cohort: Cohort, name: str) -> bool:
     return int((np.unique(y, return_counts=True)[1] >= 2).sum()) >= 2
 
 
-def spread_within_sites(scores: np.ndarray, site: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column about its site means, over those who have it; 1 where there is none.
-
-    >>> spread_within_sites(np.array([[0.0], [2.0], [10.0], [12.0]]), np.array(["A", "A", "B", "B"])).tolist()
-    [1.0]
-    """
-    table = pd.DataFrame(scores)
-    spread = (table - table.groupby(site).transform("mean")).std(ddof=0).to_numpy()
-    return np.where(spread > 0, spread, 1.0)
-
-
 def parts_read(model: Method, cohort: Cohort) -> dict[str, tuple[Method, Cohort]]:
     """The method of each block with the people who have it, by name; of one measurement the method itself, as ""."""
     if not isinstance(model, BlockSum):
@@ -188,9 +177,7 @@ def weigh(scores: np.ndarray, y: np.ndarray, site: np.ndarray) -> Weighing:
     """
     scale = spread_within_sites(scores, site)
     complete = np.isfinite(scores).all(axis=1)
-    table = pd.DataFrame(scores[complete] / scale).assign(target=y[complete].astype(float))
-    centred = (table - table.groupby(site[complete]).transform("mean")).to_numpy()
-    s, target = centred[:, :-1], centred[:, -1]
+    s, target = (within_sites(x[complete], site[complete]) for x in (scores / scale, y.astype(float)))
     free = len(s) - len(np.unique(site[complete])) - s.shape[1]
     return weigh_moments(s.T @ s, s.T @ target, float(target @ target), len(s), np.full(len(scale), free), scale)
 

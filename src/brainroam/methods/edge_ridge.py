@@ -51,7 +51,53 @@ NUMBER_PENALTIES = ((1.0,), (0.3,), (3.0,), (10.0,))
 SITE_EFFECT = 0.1
 
 
-class EdgeRidge(Method):
+class CentredReading(Method):
+    """What linear readings of everything measured share once they are fitted: ``score = (x - centre)' coef``.
+
+    Attributes
+    ----------
+    kind : EdgeKind
+    coef_ : ndarray of shape (M,) or (M, K)
+        A column for each of several classes.
+    centre_ : ndarray of shape (M,)
+    """
+
+    kind: EdgeKind
+    coef_: np.ndarray
+    centre_: np.ndarray
+
+    def score(self, cohort: Cohort) -> np.ndarray:
+        """The weighted sum of what was measured about the centre."""
+        return self._about_centre(cohort) @ self.coef_
+
+    def contributions(self, cohort: Cohort) -> np.ndarray:
+        """What each edge or column adds to each person's score (n, M), of several classes to that of the last."""
+        return self._about_centre(cohort) * self.shown_coef
+
+    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
+        """The weights, and what they add to whom, counted from the mean of the training sites."""
+        coef = self.shown_coef
+        return linear_explanation(cohort.atlas, {"weight": coef}, self.contributions(cohort), coef, top)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Weights and means."""
+        return {"coef": self.coef_, "centre": self.centre_}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> Self:
+        """Restore what `state` returned."""
+        self.coef_, self.centre_ = state["coef"], state["centre"]
+        return self
+
+    @property
+    def shown_coef(self) -> np.ndarray:
+        """The weights (M,), of several classes those of the last."""
+        return self.coef_ if self.coef_.ndim == 1 else self.coef_[:, -1]
+
+    def _about_centre(self, cohort: Cohort) -> np.ndarray:
+        return zero_where_missing(cohort_edges(cohort, *self.kind) - self.centre_)
+
+
+class EdgeRidge(CentredReading):
     """Ridge on all edges of one kind.
 
     Parameters
@@ -68,10 +114,6 @@ class EdgeRidge(Method):
         scikit-learn's ``alpha`` instead of ``penalties``.
     covariates : sequence of str
         Nuisance variables whose directions are projected out; a cohort without the column goes without.
-
-    Attributes
-    ----------
-    coef_, centre_ : ndarray of shape (M,)
     """
 
     def __init__(
@@ -108,30 +150,6 @@ class EdgeRidge(Method):
             edges.score(held_out, edges.centre(sites), coef)[None]
             for (_, held_out), sites, coef in zip(folds, of_folds, coefs, strict=False)
         ]
-
-    def score(self, cohort: Cohort) -> np.ndarray:
-        """The weighted sum of the centred edges."""
-        return self._centre(cohort) @ self.coef_
-
-    def contributions(self, cohort: Cohort) -> np.ndarray:
-        """What each edge adds to each person's score (n, M)."""
-        return self._centre(cohort) * self.coef_
-
-    def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
-        """The weight of each edge, and what it adds to whom, counted from the mean of the training sites."""
-        return linear_explanation(cohort.atlas, {"weight": self.coef_}, self.contributions(cohort), self.coef_, top)
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Weights and means."""
-        return {"coef": self.coef_, "centre": self.centre_}
-
-    def load_state(self, state: dict[str, np.ndarray]) -> Self:
-        """Restore what `state` returned."""
-        self.coef_, self.centre_ = state["coef"], state["centre"]
-        return self
-
-    def _centre(self, cohort: Cohort) -> np.ndarray:
-        return zero_where_missing(cohort_edges(cohort, *self.kind) - self.centre_)
 
     def _weights(self, edges: SiteEdges, cohort: Cohort, choices: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Weights of the edges for each choice of training sites; those not in the cache are solved together."""

@@ -13,14 +13,11 @@ fixed ones. So each score is divided by its spread within inner held-out sites a
 read better than Pearson in most regimes, most clearly with few people. Recipe and its evidence:
 docs/results/abide20.md; it was chosen on twenty-site ABIDE.
 
-Matrices, which have no time course, are read by the first two; a table by one ridge of its columns, each in units of
-its standard deviation within training sites, without their site means, and so are matrices that are no correlations.
-Columns of a table may share one factor that says nothing (the size of a head), behind which a strong penalty hides all
-others: with `TABLE_PENALTIES` the first unless another orders inner held-out people better by more than its standard
-error. In simulation with 200 people and 200 columns that gives 8 to 10 points; where nothing beats chance it
-costs 1 or 2 (docs/results/blocks.md). Of a number, `WEAK` penalties are among those to choose from.
-Directions of head motion are taken out of tables as of edges; age, sex and intracranial volume are not: on the anatomy
-of twenty-site ABIDE taking them out, by projection or by regression, moved the AUC by less than half a point.
+Matrices, which have no time course, are read by the first two. A table is read by ridges of its columns by many
+penalties, each as far as held-out people believe it (`brainroam.methods.table_ridge`), and so are matrices that are no
+correlations. Directions of head motion are taken out of tables as of edges; age, sex and intracranial volume are not:
+on the anatomy of twenty-site ABIDE taking them out, by projection or by regression, moved the AUC by less than half a
+point.
 
 Of a number each reader takes sites as random effects and has its penalty chosen on inner held-out sites
 (`edge_ridge`); a soft scaffold earned nothing there. Readers then differ more than they do for a diagnosis (Pearson
@@ -39,19 +36,17 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from scipy.optimize import nnls
 
-from brainroam.core.ridge import TABLE_PENALTIES
-from brainroam.core.targets import indicators, mean_order, order_gain
+from brainroam.core.targets import mean_order, spread_within_sites, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo, score_shape
-from brainroam.methods.blocks import spread_within_sites
-from brainroam.methods.edge_ridge import NUMBER_PENALTIES, EdgeRidge
+from brainroam.methods.edge_ridge import NUMBER_PENALTIES, CentredReading, EdgeRidge
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.one_against_rest import OneAgainstRest
 from brainroam.methods.registry import register
+from brainroam.methods.table_ridge import TableRidge
 from brainroam.methods.tuning import GROUPS, inner_folds
 from brainroam.utils.model_files import part
 from brainroam.utils.optional import one_thread
@@ -63,9 +58,8 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "cofluctuation": {"kind": "cofluctuation", "shrinkage": 0.7, "soft": SOFT},
 }
 SHARES = {"pearson": 1.0, "log": 2.0, "cofluctuation": 2.0}
-READERS = {"series": tuple(MEMBERS), "matrices": ("pearson", "log"), "table": ("pearson",)}
-WEAK = ((0.1,), (0.03,))  # for numbers beside a table, as well as those of edges
-FEWEST = 20  # people held out below which nothing is chosen
+READERS = {"series": tuple(MEMBERS), "matrices": ("pearson", "log")}
+TABLE = "table"  # the reader of columns with units of their own
 STACKED = 0.1  # penalty of the weights of readers of a number, in units of the variance of a score within sites
 AT_A_TIME = 64  # people: with a large atlas each copy of everybody's edges takes half a gigabyte
 
@@ -97,13 +91,13 @@ class Ensemble(Method):
     @one_thread()  # the same bytes on any number of cores
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Scale the members on inner held-out sites, then fit them on everybody."""
+        if cohort.own_units:
+            return self._fit_table(cohort, seed)
         folds = list(inner_folds(cohort, "full", seed, groups=GROUPS))
         classes = cohort.target.classes if cohort.target.is_classes else ()
-        readers = self._members("table" if cohort.own_units else cohort.measure, classes)
+        readers = self._members(cohort.measure, classes)
         if cohort.target.is_number:
             readers = {name: self._choose_for_number(name, cohort, folds) for name in readers}
-        elif cohort.own_units:
-            readers = {name: self._choose_for_table(name, cohort, folds, classes) for name in readers}
         inner = np.stack([_score_out_of_site(reader, cohort, folds) for reader in readers.values()], axis=1)
         shares, site = np.array([SHARES[name] for name in readers]), cohort.table["site"].to_numpy()
         known = np.isfinite(inner).reshape(len(inner), -1).all(axis=1)
@@ -120,6 +114,13 @@ class Ensemble(Method):
         self.members_ = {name: reader.fit(cohort) for name, reader in readers.items()}
         return self
 
+    def _fit_table(self, cohort: Cohort, seed: int) -> Self:
+        """One reader, which holds out sites by itself."""
+        reader = TableRidge(self.covariates).fit(cohort, seed)
+        self.members_, self.inner_scores_ = {TABLE: reader}, reader.inner_scores_
+        self.weights_ = np.ones((1, *self.inner_scores_.shape[1:]))
+        return self
+
     @one_thread()
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of all members."""
@@ -131,24 +132,26 @@ class Ensemble(Method):
 
     def contributions(self, cohort: Cohort) -> np.ndarray:
         """What each edge adds to each person's score (n, M), by all members; for classes see `_weighted_members`."""
-        shown = self._weighted_members()
-        moved = np.empty((len(cohort), len(shown["pearson"][1].coef_)))
+        shown = self._weighted_members().values()
+        moved = np.empty((len(cohort), cohort.n_features))
         for people in np.array_split(np.arange(len(cohort)), -(-len(cohort) // AT_A_TIME)):
             some = cohort.subset(people)
-            moved[people] = sum(weight * reader.contributions(some) for weight, reader in shown.values())
+            moved[people] = sum(weight * reader.contributions(some) for weight, reader in shown)
         return moved
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The weight of each edge in each kind of edge values, and what it adds to whom."""
         weights = {
-            f"weight_{name}": weight * reader.coef_ for name, (weight, reader) in self._weighted_members().items()
+            f"weight_{name}": weight * reader.shown_coef for name, (weight, reader) in self._weighted_members().items()
         }
         return linear_explanation(
             cohort.atlas, weights, self.contributions(cohort), np.sum(list(weights.values()), axis=0), top
         )
 
-    def _weighted_members(self) -> dict[str, tuple[float, EdgeRidge]]:
+    def _weighted_members(self) -> dict[str, tuple[float, CentredReading]]:
         """Each member with its weight; of several classes those that tell the last class from the rest."""
+        if TABLE in self.members_:  # reads all classes by itself
+            return {TABLE: (1.0, self.members_[TABLE])}
         if self.weights_.ndim == 1:
             return dict(zip(self.members_, zip(self.weights_, self.members_.values(), strict=True), strict=True))
         last = max(next(iter(self.members_.values())).members_)
@@ -167,9 +170,7 @@ class Ensemble(Method):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         self.weights_ = state["weights"]
-        measure = next(name for name, readers in READERS.items() if len(readers) == len(self.weights_))
-        classes = [""] * self.weights_.shape[1] if self.weights_.ndim == 2 else []
-        readers = self._members(measure, classes)
+        readers = self._members_of(self.weights_)
         self.members_ = {name: reader.load_state(part(state, name)) for name, reader in readers.items()}
         return self
 
@@ -177,38 +178,25 @@ class Ensemble(Method):
         """The member for a number, without a soft scaffold, with the penalty that orders held-out people best."""
         y, site = cohort.targets, cohort.table["site"].to_numpy()
         plain = {**MEMBERS[name], "soft": 0.0, "covariates": self.covariates}
-        candidates = (*NUMBER_PENALTIES, *WEAK) if cohort.own_units else NUMBER_PENALTIES
-        readers = [EdgeRidge(**plain, penalties=penalties) for penalties in candidates]
+        readers = [EdgeRidge(**plain, penalties=penalties) for penalties in NUMBER_PENALTIES]
         inner = np.stack([_score_out_of_site(reader, cohort, folds) for reader in readers])
         known = np.isfinite(inner).all(axis=0)
         return readers[int(np.argmax(mean_order(y[known], site[known], inner[:, known])))]
 
-    def _choose_for_table(self, name: str, cohort: Cohort, folds: Folds, classes: Sequence[str]) -> Any:
-        """The member for a table: with the first penalties unless others order held-out people clearly better."""
-        readers = [self._make(name, classes, penalties=penalties) for penalties in TABLE_PENALTIES]
-        target = indicators(cohort) if classes else cohort.targets.astype(float)
-        inner = [_score_out_of_site(reader, cohort, folds).reshape(len(cohort), -1) for reader in readers]
-        site, known = cohort.table["site"].to_numpy(), np.isfinite(inner).all(axis=(0, 2))
-        if known.sum() < FEWEST:
-            return readers[0]
-        t, *scores = (_within_sites(x[known], site[known]) for x in (target.reshape(len(cohort), -1), *inner))
-        gains = [order_gain(t, scores[0], score) for score in scores[1:]]
-        clear = [gain if gain > np.sqrt(variance) else 0.0 for gain, variance in gains]
-        return readers[int(np.argmax([0.0, *clear]))]
+    def _members_of(self, weights: np.ndarray) -> dict[str, Any]:
+        """Members with these weights, to be loaded."""
+        if len(weights) == 1:
+            return {TABLE: TableRidge(self.covariates)}
+        measure = next(name for name, readers in READERS.items() if len(readers) == len(weights))
+        return self._members(measure, [""] * weights.shape[1] if weights.ndim == 2 else [])
 
     def _members(self, measure: str, classes: Sequence[str] = ()) -> dict[str, Any]:
         """A ridge for each kind of edges, for several classes one for each of them."""
         return {name: self._make(name, classes) for name in READERS[measure]}
 
-    def _make(self, name: str, classes: Sequence[str], **settings: Any) -> Any:
-        make = partial(EdgeRidge, **MEMBERS[name], covariates=self.covariates, **settings)
+    def _make(self, name: str, classes: Sequence[str]) -> Any:
+        make = partial(EdgeRidge, **MEMBERS[name], covariates=self.covariates)
         return OneAgainstRest(make, classes) if classes else make()
-
-
-def _within_sites(values: np.ndarray, site: np.ndarray) -> np.ndarray:
-    """Columns without their site means, one below the other."""
-    table = pd.DataFrame(values)
-    return (table - table.groupby(site).transform("mean")).to_numpy().ravel(order="F")
 
 
 def _stack(z: np.ndarray, t: np.ndarray, site: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
@@ -221,11 +209,7 @@ def _stack(z: np.ndarray, t: np.ndarray, site: np.ndarray, otherwise: np.ndarray
     >>> bool(abs(w[0] - w[1]) < 0.2 * w[0] and w[2] < 0.2 * w[0])
     True
     """
-    z, t = z.copy(), t.astype(float)
-    for name in np.unique(site):
-        here = site == name
-        z[here] -= z[here].mean(axis=0)
-        t[here] -= t[here].mean()
+    z, t = within_sites(z, site), within_sites(t.astype(float), site)
     penalty = np.sqrt(STACKED * len(t)) * np.eye(z.shape[1])
     weights = nnls(np.vstack([z, penalty]), np.concatenate([t, np.zeros(z.shape[1])]))[0]
     return weights if weights.any() else otherwise

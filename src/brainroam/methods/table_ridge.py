@@ -1,0 +1,123 @@
+"""Ridge on the columns of a table, by many penalties at once, each as far as held-out people believe it.
+
+With r the columns of the training people in units of their standard deviation within sites, without their site means
+(`brainroam.core.site_edges`), t their classes (-1 and 1) or numbers without site means, and d the pooled contrast of
+each column, reading k has the penalty p and the power a of `POWERS`:
+
+    w_k    = argmin  |t - F w|^2 + p m |w|^2,      F = r |d|^a,      m the mean squared length of a row of F
+    score  = sum_k  s_k (r |d|^a)' w_k / h_k
+
+s_k is how far the reading is believed (`brainroam.core.penalties`) and h_k the spread of its scores, both of people of
+inner held-out sites. With a = 1 columns without a contrast are penalised more, which helps where few of many tell
+anything. In the end there is one weight for each column. What moves with a nuisance variable (head motion) within site
+and class is projected out. Of several classes each is read against the rest, all with the same s. Of a number sites are
+random effects: each is one row more, as in CORE's linear reading (`brainroam.core.pathways`).
+
+Connectivity matrices that are no correlations, such as counts of fibres, are read in the same way.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Self
+
+import numpy as np
+
+from brainroam.core.connectivity import PEARSON
+from brainroam.core.covariates import nuisance_variables
+from brainroam.core.pathways import site_rows
+from brainroam.core.penalties import mix_readings, table_penalties
+from brainroam.core.ridge import Rows, ridge_candidates
+from brainroam.core.site_edges import SiteEdges
+from brainroam.core.targets import indicators, learned_target, within_sites
+from brainroam.data.cohort import Cohort
+from brainroam.methods.base import score_shape
+from brainroam.methods.edge_ridge import CentredReading
+from brainroam.methods.one_against_rest import present
+from brainroam.methods.tuning import GROUPS, inner_folds
+
+POWERS = (0.0, 1.0)
+COPIES = 4  # of the table, in double precision, that a fit holds
+
+
+class TableRidge(CentredReading):
+    """Ridges of all columns, added up over penalties.
+
+    Parameters
+    ----------
+    covariates : sequence of str
+        Nuisance variables whose directions are projected out; a cohort without the column goes without.
+
+    Attributes
+    ----------
+    shares_ : dict of (float, float) to float
+        How far each reading is believed, by its power and penalty.
+    inner_scores_ : ndarray of shape (n,) or (n, K)
+        Score of each training person by a fit without their site; NaN where their site could not be held out.
+    """
+
+    kind = PEARSON
+
+    def __init__(self, covariates: Sequence[str] = ("mean_fd",)) -> None:
+        self.covariates = covariates
+
+    def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
+        """Learn from inner held-out sites how far each reading is believed, then read everybody."""
+        penalties = table_penalties(len(cohort), cohort.n_features)
+        readings = list(product(POWERS, penalties))
+        inner = np.full((len(readings), *score_shape(len(cohort), cohort.target)), np.nan)
+        for train, held_out in inner_folds(cohort, "full", seed, groups=GROUPS):
+            self.centre_, weights = self._read(cohort.subset(train), penalties)
+            scores = np.tensordot(self._about_centre(cohort.subset(held_out)), weights, (1, 1))  # (n, R) or (n, R, K)
+            inner[:, held_out] = np.moveaxis(scores, 1, 0)
+        site = cohort.table["site"].to_numpy()
+        target = indicators(cohort) if cohort.target.is_classes else cohort.targets
+        mixture = mix_readings(inner, target.astype(float), site, [penalty for _, penalty in readings])
+        self.shares_ = dict(zip(readings, mixture.believed.tolist(), strict=True))
+        self.centre_, weights = self._read(cohort, penalties)
+        self.coef_, self.inner_scores_ = (np.tensordot(mixture.factors, each, 1) for each in (weights, inner))
+        return self
+
+    def _read(self, cohort: Cohort, penalties: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+        """The centre (M,), and the weights by every reading (R, M), or (R, M, K) of several classes."""
+        edges = SiteEdges(cohort, self.kind)
+        if not cohort.target.is_classes:
+            weights = self._weights(cohort, edges, penalties)
+        else:
+            weights = np.zeros((len(POWERS) * len(penalties), edges.n_edges, len(cohort.target.classes)))
+            for code in present(cohort):
+                one = cohort.one_against_rest(code)
+                weights[..., code] = self._weights(one, SiteEdges(one, self.kind), penalties)
+        return edges.centre(edges.sites), weights
+
+    def _weights(self, cohort: Cohort, edges: SiteEdges, penalties: Sequence[float]) -> np.ndarray:
+        """The weights (R, M) of two classes or a number, in the columns' own units."""
+        cohort.features.require_memory(COPIES * 8 * len(cohort) * edges.n_edges, "a ridge on the columns of a table")
+        columns = np.concatenate([block for _, block in edges.residuals()], axis=1).astype(float)
+        site, t = cohort.table["site"].to_numpy().astype(str), learned_target(cohort)
+        target, nuisance = within_sites(t, site), nuisance_variables(cohort, self.covariates)
+        contrast, weights = np.abs(edges.contrast(edges.sites)), []
+        for power in POWERS:
+            scale = contrast**power
+            features = without_directions(columns * scale, nuisance)
+            rows = _site_rows(edges, scale, t) if cohort.target.is_number else None
+            of_power = ridge_candidates(features, target, [(penalty,) for penalty in penalties], rows)
+            weights += [each * scale for each in of_power]
+        return edges.in_own_units(np.transpose(weights)).T
+
+
+def _site_rows(edges: SiteEdges, scale: np.ndarray, t: np.ndarray) -> Rows:
+    """The rows of sites as random effects, from the mean columns and the mean number of each."""
+    level = np.nan_to_num((edges.means - edges.centre(edges.sites)) / edges.scale * scale)
+    people = list(edges.people.values())
+    return site_rows(level, np.array([t[here].mean() for here in people]), np.array([len(here) for here in people]))
+
+
+def without_directions(features: np.ndarray, nuisance: np.ndarray) -> np.ndarray:
+    """Features (n, M) without the directions that go with nuisance variables (n, k).
+
+    >>> without_directions(np.array([[1.0, 1.0], [-1.0, 1.0]]), np.array([[1.0], [-1.0]])).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    directions = features.T @ nuisance
+    inverse = np.linalg.pinv(directions.T @ directions, hermitian=True)
+    return features - (features @ directions) @ inverse @ directions.T
