@@ -384,9 +384,9 @@ class SummaryStatistics(SiteStatistics):
     def products_by(
         self, name: str, edges: np.ndarray, level: np.ndarray, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """sum rr' (N, N), sums of r by class (q, N) and people per edge (N,) of one site, by other slopes.
+        """sum rr' (N, N), sums of r by class (q, N) and people per edge (N,) of one site, r about its mean there.
 
-        ``level`` (N,) and ``slopes`` (d, N) are what these add to the site's own.
+        ``level`` (N,) and ``slopes`` (d, N) are what other slopes add to the site's own.
         """
         first, second = self.summaries[name], self._products[name].on(edges)
         n, here = first.counts, np.isfinite(level) & np.isfinite(second.sums).all(axis=0)
@@ -397,7 +397,10 @@ class SummaryStatistics(SiteStatistics):
         everybody = own[0] if self._number else own.sum(axis=0)
         mixed = change.T @ np.vstack([everybody, second.with_covariates])
         gram = second.products - mixed - mixed.T + change.T @ inside @ change
-        return gram, own - first.sums_of_ones_and_covariates @ change, n.sum() * here
+        sums = own - first.sums_of_ones_and_covariates @ change
+        total = sums[0] if self._number else sums.sum(axis=0)
+        share = np.array([1.0, 0.0]) if self._number else n / n.sum()
+        return gram - np.outer(total, total) / n.sum(), sums - np.outer(share, total), n.sum() * here
 
     def _deconfounder_of(self, names: Sequence[str]) -> SiteDeconfounder:
         encoder = CovariateEncoder.of_moments(self._names, *self._moments(names))

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import brainroam
 from brainroam.core.connectivity import cohort_edges
+from brainroam.core.site_statistics import COLUMN_PENALTIES, RIDGE_PENALTIES
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.cohort import Cohort
 from brainroam.errors import SummaryError, UsageError
@@ -65,16 +66,17 @@ def finished(both, tmp_path_factory):
     return folder, pooled(both, folder)
 
 
-def fitted(cohort):
-    return TunedMethod(method_info("core"), "default", epochs=0, tau_percentile=(80,)).fit(cohort)
+def fitted(cohort, **settings):
+    return TunedMethod(method_info("core"), "default", epochs=0, tau_percentile=(80,), **settings).fit(cohort)
 
 
 def test_each_block_is_that_of_one_place_and_their_scores_are_added(both, finished):
     folder, progress = finished
     model, central = load_method(folder / "pool" / "model", both)[0], fitted(both)
     assert isinstance(model.model_, BlockSum)
-    for name, member in central.model_.members.items():
+    for name, penalties in (("rest", RIDGE_PENALTIES), ("anatomy", COLUMN_PENALTIES)):
         block = both.block(name)
+        member = fitted(block, penalties=penalties)
         np.testing.assert_allclose(model.model_.members[name].score(block), member.score(block), atol=1e-5)
     weights, others = model.model_.weights_, central.model_.weights_
     np.testing.assert_allclose(weights / weights.sum(), others / others.sum(), atol=0.05)
