@@ -24,7 +24,7 @@ from brainroam.core.choice import Choice, CoreReading, expectation, measure_gain
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways
-from brainroam.core.penalties import mix_readings
+from brainroam.core.penalties import mix_readings, prior_of
 from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, distinct_thresholds
@@ -196,7 +196,7 @@ class CoreModel:
         if statistics.levels:
             shares = np.eye(len(penalties))[np.argmax([folds.order(of_penalty) or 0.0 for of_penalty in scores])]
         else:
-            shares = mix_readings(scores, statistics.y, statistics.site, penalties).factors
+            shares = mix_readings(scores, statistics.y, statistics.site, prior_of(penalties)).factors
         settings = thresholds | {"penalty": penalties[int(np.argmax(shares))]}
         return Candidate(folds.with_shares(shares), settings, np.tensordot(shares, scores, 1), epochs)
 

@@ -6,12 +6,12 @@ few hundred people do not tell which one it is, so readings by several are added
 the scores of held-out people by reading k, whose penalty is p_k, and t their target, both without the means of sites,
 
     r_k   = correlation of z_k and t                                      over n held-out people
-    w_k   = min(p_k / 3, 3 / p_k) (1 - max(r_k, 0)^2)^(-n / 2)            over the sum of these
+    w_k   = min(p_k / 3, 3 / p_k)^2 (1 - max(r_k, 0)^2)^(-n / 2)          over the sum of these
     score = sum_k  w_k z_k / h_k                                          h_k the spread of z_k
 
 The second factor is the likelihood of a regression of t on z_k at its maximum (Yao et al. 2018 weigh models so, by how
 they predict people left out). The first is what is believed before anything is seen: 3 suits most, and a penalty ten
-times weaker or stronger is ten times less likely. What this gives is measured in docs/results/blocks.md.
+times weaker or stronger is a hundred times less likely. What this gives is measured in docs/results/blocks.md.
 
 References
 ----------
@@ -48,24 +48,33 @@ class Mixture(NamedTuple):
     factors: np.ndarray
 
 
-def mix_readings(scores: np.ndarray, t: np.ndarray, site: np.ndarray, penalties: Sequence[float]) -> Mixture:
+def prior_of(penalties: Sequence[float]) -> np.ndarray:
+    """What is believed of each penalty before anything is seen.
+
+    >>> prior_of([3.0, 0.3, 30.0]).round(4).tolist()
+    [1.0, 0.01, 0.01]
+    """
+    return np.minimum(np.divide(penalties, USUAL), np.divide(USUAL, penalties)) ** 2
+
+
+def mix_readings(scores: np.ndarray, t: np.ndarray, site: np.ndarray, prior: np.ndarray) -> Mixture:
     """The mixture of readings with these scores (K, n) of held-out people; NaN for those who were not.
 
-    Several classes have scores (K, n, C) and a target (n, C), and share the weights.
+    Several classes have scores (K, n, C) and a target (n, C), and share the weights. ``prior`` (K,) is what was
+    believed of the readings before, see `prior_of`.
 
     >>> rng = np.random.default_rng(0)
     >>> t, site = rng.normal(size=200), np.repeat(["A", "B"], 100)
     >>> told = np.stack([t + 3 * rng.normal(size=200), t + rng.normal(size=200)])
-    >>> mix_readings(told, t, site, [3.0, 0.003]).believed.round(3).tolist()
+    >>> mix_readings(told, t, site, prior_of([3.0, 0.003])).believed.round(3).tolist()
     [0.0, 1.0]
-    >>> mix_readings(rng.normal(size=(2, 200)), t, site, [3.0, 0.3]).believed.round(1).tolist()
-    [0.9, 0.1]
+    >>> mix_readings(rng.normal(size=(2, 200)), t, site, prior_of([3.0, 0.3])).believed.round(1).tolist()
+    [1.0, 0.0]
     """
     known = np.isfinite(scores).reshape(len(scores), len(t), -1).all(axis=(0, 2))
     target = within_sites(t[known], site[known]).ravel()
     z = np.array([within_sites(of_reading[known], site[known]).ravel() for of_reading in scores])
     likelihood = -0.5 * known.sum() * np.log1p(-np.array([_correlation(one, target) ** 2 for one in z]))
-    prior = np.minimum(np.divide(penalties, USUAL), np.divide(USUAL, penalties))
     believed = prior * np.exp(likelihood - likelihood.max())
     believed /= believed.sum()
     spread = np.sqrt((z**2).mean(axis=1)) if known.any() else np.ones(len(z))

@@ -25,7 +25,7 @@ import numpy as np
 from brainroam.core.connectivity import PEARSON
 from brainroam.core.covariates import nuisance_variables
 from brainroam.core.pathways import site_rows
-from brainroam.core.penalties import mix_readings, table_penalties
+from brainroam.core.penalties import mix_readings, prior_of, table_penalties
 from brainroam.core.ridge import Rows, ridge_candidates
 from brainroam.core.site_edges import SiteEdges
 from brainroam.core.targets import indicators, learned_target, within_sites
@@ -35,7 +35,7 @@ from brainroam.methods.edge_ridge import CentredReading
 from brainroam.methods.one_against_rest import present
 from brainroam.methods.tuning import GROUPS, inner_folds
 
-POWERS = (0.0, 1.0)
+POWERS = {0.0: 1.0, 1.0: 1 / 3}  # and how far each is believed before anything is seen
 COPIES = 4  # of the table, in double precision, that a fit holds
 
 
@@ -71,7 +71,8 @@ class TableRidge(CentredReading):
             inner[:, held_out] = np.moveaxis(scores, 1, 0)
         site = cohort.table["site"].to_numpy()
         target = indicators(cohort) if cohort.target.is_classes else cohort.targets
-        mixture = mix_readings(inner, target.astype(float), site, [penalty for _, penalty in readings])
+        prior = np.outer(list(POWERS.values()), prior_of(penalties)).ravel()
+        mixture = mix_readings(inner, target.astype(float), site, prior)
         self.shares_ = dict(zip(readings, mixture.believed.tolist(), strict=True))
         self.centre_, weights = self._read(cohort, penalties)
         self.coef_, self.inner_scores_ = (np.tensordot(mixture.factors, each, 1) for each in (weights, inner))
