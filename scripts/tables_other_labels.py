@@ -3,9 +3,10 @@
     brainroam init FOLDER --case 1 --out study.yaml     # FreeSurfer tables and a table of people
     python scripts/tables_other_labels.py study.yaml --methods fc-ridge,ensemble,core
 
-The labels are the diagnosis, sex, and being older than half of the site. People are drawn and their sites cut into
-pieces of about so many people; five groups of these sites are held out in turn. Printed are AUCs within sites in
-points, sites weighted as in a study, mean over the draws.
+The labels are the diagnosis, sex, being older than half of the site, and labels drawn by chance whose people were given
+an effect: on ten columns (few), on all alike (every), in all directions in which people differ alike (small). People
+are drawn and their sites cut into pieces of about so many people; five groups of these sites are held out in turn.
+Printed are AUCs within sites in points, sites weighted as in a study, mean over the draws.
 """
 
 import warnings
@@ -15,7 +16,7 @@ import pandas as pd
 from common import parser_of
 
 import brainroam
-from brainroam.core.targets import auc
+from brainroam.core.targets import auc, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import group_sites, hold_out
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
@@ -24,6 +25,7 @@ from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.optional import one_thread
 
 DESIGNS = ((1035, None, 1), (663, 11, 2), (350, 8, 2), (200, 20, 2))  # people, people of a site, draws
+LABELS, PLANTED = ("diagnosis", "sex", "older"), ("few", "every", "small")
 GROUPS = 5
 
 
@@ -37,7 +39,7 @@ def main() -> None:
     given = parser.parse_args()
     cohort, methods = brainroam.load_cohort(given.study), split_names(given.methods)
     rows = []
-    for name in ("diagnosis", "sex", "older"):
+    for name in LABELS + PLANTED:
         for n, size, draws in DESIGNS:
             aucs = [
                 [100 * judged(method, drawn(cohort, name, min(n, len(cohort)), size, draw)) for method in methods]
@@ -45,7 +47,8 @@ def main() -> None:
             ]
             rows.append([name, n, *np.mean(aucs, axis=0)])
             print(*rows[-1][:2], *(f"{value:.1f}" for value in rows[-1][2:]), flush=True)
-    print(pd.DataFrame(rows, columns=["label", "people", *methods]).groupby("people")[methods].mean().round(1))
+    table = pd.DataFrame(rows, columns=["label", "people", *methods])
+    print(table.groupby([table["label"].isin(PLANTED), "people"])[methods].mean().round(1))
 
 
 def drawn(cohort: Cohort, name: str, n: int, size: int | None, draw: int) -> Cohort:
@@ -53,6 +56,10 @@ def drawn(cohort: Cohort, name: str, n: int, size: int | None, draw: int) -> Coh
     rng, table = np.random.default_rng(100 + draw), cohort.table
     older = table["age"] > table.groupby("site")["age"].transform("median")
     labels = {"diagnosis": table["label"], "sex": table["sex"], "older": older}
+    values = np.concatenate(list(cohort.series))
+    if name in PLANTED:
+        labels[name] = pd.Series(rng.permutation(len(table)) % 2)
+        values = values + np.outer(labels[name], planted_effect(name, values, table["site"].to_numpy(), rng))
     columns = ["subject", "site", *({"age", "sex"} - {"older": {"age"}, "sex": {"sex"}}.get(name, set()))]
     people = np.sort(rng.permutation(len(cohort))[:n])
     made = table[columns].assign(label=labels[name].astype(float)).iloc[people].reset_index(drop=True)
@@ -61,7 +68,20 @@ def drawn(cohort: Cohort, name: str, n: int, size: int | None, draw: int) -> Coh
             pieces = np.array_split(rng.permutation(here), max(1, round(len(here) / size)))
             for k, piece in enumerate(pieces):
                 made.loc[piece, "site"] = f"{site}_{k}"
-    return Cohort([cohort.series[i] for i in people], made, cohort.atlas, measure=cohort.measure)
+    return Cohort(list(values[people, None]), made, cohort.atlas, measure=cohort.measure)
+
+
+def planted_effect(name: str, values: np.ndarray, site: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """What the cases get in every column, in its own units."""
+    centred = within_sites(values, site)
+    spread, n_columns = centred.std(axis=0), values.shape[1]
+    if name == "few":
+        return spread * rng.permutation(np.repeat([0.45, 0.0], [10, n_columns - 10])) * rng.choice([-1, 1], n_columns)
+    if name == "every":
+        return spread * rng.normal(0, 0.06, n_columns)
+    _, size, axes = np.linalg.svd(centred / spread, full_matrices=False)
+    direction = rng.normal(size=len(size))
+    return spread * (2.2 * direction / np.linalg.norm(direction) * size / np.sqrt(len(values)) @ axes)
 
 
 def judged(method: str, cohort: Cohort) -> float:

@@ -87,7 +87,7 @@ def within_sites(values: np.ndarray, site: np.ndarray) -> np.ndarray:
     >>> within_sites(np.array([1.0, 3.0, 10.0, np.nan]), np.array(["A", "A", "B", "B"])).tolist()
     [-1.0, 1.0, 0.0, nan]
     """
-    table = pd.DataFrame(np.reshape(values, (len(values), -1)))
+    table = pd.DataFrame(np.reshape(values, (len(values), np.size(values) // max(len(values), 1))))
     return (table - table.groupby(np.asarray(site)).transform("mean")).to_numpy().reshape(np.shape(values))
 
 
