@@ -158,7 +158,7 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
 
 #: What methods do with a table, where it is not what their summary says of edges.
 OF_TABLES = {
-    "ensemble": "ridge of all columns, site means removed, the penalty chosen at inner held-out sites",
+    "ensemble": "ridges of all columns by several penalties, site means removed, added up as inner held-out sites believe them",
     "fc-ridge": "ridge of all columns, site means removed",
     "core": "linear reading of the columns whose contrast the sites agree on, deconfounded by site",
     "scaffold-ridge": "ridge of the columns whose contrast the sites agree on, deconfounded by site",
