@@ -8,9 +8,10 @@ node features,
 
 and carry the weights w of a linear reading of the static channel x,
 
-    w = mean over penalties of  argmin  sum_i (y_i - x_i' w)^2 + penalty |w|^2      over the people of those sites
+    w = mean over penalties of  argmin  sum_i (y_i - c_e - x_i' w)^2 + penalty |w|^2      over the people i of sites e
 
-scaled so that it has unit spread over them.
+scaled so that it has unit spread over them. With an intercept for each site, what a site's robust fit leaves of its
+mean does not count.
 
 Of a number more is known: sites differ in it, often by more than people of one site do, and what goes with it between
 sites tells its order within them too. With l_e = (b_e - b_bar) / s the level of site e on the pathways and t_e its mean

@@ -1,6 +1,6 @@
 """Ridge on the cross-site scaffold: the linear reading that CORE's network starts from, as a method of its own.
 
-    r_site = edges after site-wise regression on the covariates       (training people)
+    r_site = edges after site-wise regression on the covariates       (training people), without the means of sites
     w      = mean over penalties of  argmin  sum_i (y_i - (r_site_i / s)' w)^2 + penalty |w|^2
     score  = (r_res / s)' w                                           (anybody; frozen, site-agnostic)
 
@@ -19,7 +19,7 @@ from brainroam.core.connectivity import EdgeKind, cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
-from brainroam.core.targets import ridge_target
+from brainroam.core.targets import ridge_target, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, training_sites
 from brainroam.errors import EmptyScaffoldError
@@ -135,7 +135,7 @@ class ScaffoldRidge(Method):
         edges = statistics.scaffold(sites, *self.thresholds).edges
         here = np.flatnonzero(np.isin(statistics.site, sites))
         deconfounder = statistics.deconfounder_at(sites)
-        residuals = statistics.residuals_of(here, edges, deconfounder)
+        residuals = within_sites(statistics.residuals_of(here, edges, deconfounder), statistics.site[here])
         spread = np.nanstd(residuals, axis=0)
         spread[~(spread > 0)] = 1
         weights = ridge_weights(np.nan_to_num(residuals / spread), ridge_target(statistics.y[here]), *self.penalties)
