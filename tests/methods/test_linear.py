@@ -74,7 +74,10 @@ def test_scaffold_ridge_equals_a_literal_ridge_on_the_residuals_of_the_scaffold(
     scaffold = extract_scaffold(
         deconfounder.residuals_, y, table["site"].to_numpy(), tau_percentile=50, huber_delta=np.inf
     )
-    x = deconfounder.residuals_[:, scaffold.edges]
+    x = deconfounder.residuals_[:, scaffold.edges].copy()
+    for name in cohort.sites:
+        here = (table["site"] == name).to_numpy()
+        x[here] -= np.nanmean(x[here], axis=0)
     spread = np.nanstd(x, axis=0)
     x = np.nan_to_num(x / spread)
     size, target = np.mean(np.sum(x**2, axis=1)), 2.0 * y - 1
