@@ -148,6 +148,7 @@ class Study(BaseModel):
 
     def _with_blocks(self, cohort: "Cohort") -> "Cohort":
         """The cohort with every further measurement that is named."""
+        from brainroam.data.exclusion import people_named
         from brainroam.data.readers.measures import paths_of, read_block
 
         entries, data = self.blocks or {}, Path(self.data)
@@ -160,9 +161,10 @@ class Study(BaseModel):
             raise UsageError(
                 "measures: none is for a table of people whose measurements are blocks; name them in blocks"
             )
+        left_out = people_named(self.exclude, [*cohort.table["subject"], *cohort.excluded["subject"]]).reasons
         for name, entry in entries.items():
             if name != own:
-                block = read_block(entry, cohort, [Path(), data, data.parent])
+                block = read_block(entry, cohort, [Path(), data, data.parent], left_out)
                 cohort = cohort.with_block(name, block, own)
                 if people_only:
                     cohort, own, people_only = cohort.block(name), name, False
@@ -183,6 +185,7 @@ class Study(BaseModel):
             target=None if self.target is None else TargetRequest.of(self.target).column,
             covariates=self.covariates or (),
             keep_unmeasured=bool(self.blocks),
+            exclude=self.exclude,
             **{"require_label": require_label, **self.options},
         )
 
