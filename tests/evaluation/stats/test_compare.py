@@ -226,7 +226,22 @@ def test_a_method_missing_at_a_site_is_compared_on_the_others():
     result = compare_methods(score_runs(predictions), predictions)
     assert result.paired["n_sites"].tolist() == [7]
     assert np.isfinite(result.paired[["low", "high"]].to_numpy()).all()
-    assert "two has no result at site3: it is judged on the others only." in result.notes
+    assert "two has no result at site3: its row is over 7 of 8 sites." in result.notes
+
+
+def test_a_method_that_lacks_sites_is_not_ranked_before_those_that_lack_none():
+    """Its mean is over other sites; the sentence on the pair is over the same."""
+    predictions = make_predictions({"poor": 0.2, "good": 1.5}, seeds=1)
+    few = predictions["site"].isin(["site0", "site1", "site2"])
+    partial = predictions[few | (predictions["method"] == "poor")]
+    result = compare_methods(score_runs(partial), partial)
+    assert result.table["method"].tolist() == ["poor", "good"]
+    assert result.table["auc"].is_monotonic_increasing
+    assert result.table[["n_sites", "of_sites"]].to_numpy().tolist() == [[8, 8], [3, 8]]
+    assert any("do not rank methods" in note for note in result.notes)
+    assert "over 3 sites" in result.sentences[0]
+    whole = compare_methods(score_runs(predictions), predictions)
+    assert whole.table["method"].tolist() == ["good", "poor"] and not any("rank" in note for note in whole.notes)
 
 
 def test_only_common_sites_count_in_a_difference():

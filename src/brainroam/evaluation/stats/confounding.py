@@ -104,9 +104,10 @@ def confounding_means(sites: pd.DataFrame) -> pd.DataFrame:
     """`metrics.mean_over_sites` of every column of `confounding_by_site`, a row per method, best AUC first.
 
     Sites with too few people for a slope have an AUC, but none without covariates: both means are over those
-    ``n_sites`` of ``of_sites`` where all that is known can be taken out: their difference is what was.
+    ``n_sites`` of the method where all that is known can be taken out, of the ``of_sites`` at which some method has an
+    AUC: their difference is what was taken out. Methods with fewer sites stand after those with more.
     """
-    rows = []
+    rows, of_sites = [], sites.loc[sites["auc"].notna(), "site"].nunique()
     for method, here in sites.groupby("method"):
         parts = [name for name in WITHOUT if here[name].notna().any()]
         both = here[here[parts].notna().all(axis=1)] if parts else here
@@ -116,10 +117,10 @@ def confounding_means(sites: pd.DataFrame) -> pd.DataFrame:
             for name in SITE_COLUMNS
             for part in [both if name in of_both else here]
         }
-        counts = {"n_sites": int(both["auc"].notna().sum()), "of_sites": int(here["auc"].notna().sum())}
+        counts = {"n_sites": int(both["auc"].notna().sum()), "of_sites": of_sites}
         rows.append({"method": method, **means, **counts})
     means = pd.DataFrame(rows, columns=["method", *SITE_COLUMNS, "n_sites", "of_sites"])
-    return means.sort_values("auc", ascending=False, kind="stable", ignore_index=True)
+    return means.sort_values(["n_sites", "auc"], ascending=False, kind="stable", ignore_index=True)
 
 
 def covariates_alone(people: pd.DataFrame, names: Sequence[str]) -> dict[str, float]:

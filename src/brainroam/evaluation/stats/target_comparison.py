@@ -61,11 +61,12 @@ class TargetComparison:
 
 
 class ComparedFamilies(NamedTuple):
-    """The table of methods, the differences of all pairs, and a sentence on each family."""
+    """The table of methods, the differences of all pairs, a sentence on each family, and notes on missing sites."""
 
     table: pd.DataFrame
     paired: pd.DataFrame
     families: list[str]
+    notes: list[str]
 
 
 def compare_families(
@@ -77,6 +78,8 @@ def compare_families(
     all_pairs: bool,
 ) -> ComparedFamilies:
     """Order methods by ``best``, the highest first, and compare the pairs of every family.
+
+    Methods that lack sites stand after those that lack none; ``of_sites`` is how many sites some method has.
 
     Parameters
     ----------
@@ -91,16 +94,29 @@ def compare_families(
     reference, all_pairs
         See `families.families`.
     """
-    table = pd.DataFrame(rows).sort_values(
-        ["protocol", best], ascending=[True, False], kind="stable", ignore_index=True
-    )
+    table, notes = _with_all_sites(pd.DataFrame(rows), sites.dropna(subset=best))
+    table = table.sort_values(["protocol", "lacking", best], ascending=[True, True, False], kind="stable")
+    table = table.drop(columns="lacking").reset_index(drop=True)
     paired, families_named = [], []
     for protocol, here in sites.groupby("protocol"):
         names = table.loc[table["protocol"] == protocol, "method"].tolist()
         for family in families(names, reference, all_pairs):
             paired.append(differences(here, family.pairs).assign(protocol=protocol))
             families_named.append(family.text(TITLES[str(protocol)]))
-    return ComparedFamilies(table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), families_named)
+    pairs = pd.concat(paired, ignore_index=True) if paired else pd.DataFrame()
+    return ComparedFamilies(table, pairs, families_named, notes)
+
+
+def _with_all_sites(table: pd.DataFrame, measured: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """How many sites each method is ``lacking``, and ``of_sites`` which some method has; and what to say of it."""
+    lacking: dict[tuple[str, str], int] = {}
+    notes = []
+    for protocol, here in measured.groupby("protocol"):
+        has = pd.crosstab(here["site"], here["method"]).astype(bool)
+        lacking |= {(str(protocol), str(method)): int((~known).sum()) for method, known in has.items()}
+        notes += notes_on_missing_sites(has, UNITS[str(protocol)])
+    missing = [lacking.get(row, 0) for row in zip(table["protocol"], table["method"], strict=True)]
+    return table.assign(lacking=missing, of_sites=table["n_sites"] + missing), notes
 
 
 class LeftOut(NamedTuple):
@@ -202,6 +218,34 @@ def notes_on_institutions(predictions: pd.DataFrame) -> list[str]:
         "where the sites of one institution are alike. brainroam evaluate DATA --protocol institutions leaves out "
         "whole institutions."
     ]
+
+
+def notes_on_missing_sites(has: pd.DataFrame, unit: str) -> list[str]:
+    """Which methods lack results at which sites, as of a study that is not finished, and what that means for rows.
+
+    >>> notes_on_missing_sites(pd.DataFrame({"a": [True, True], "b": [True, False]}, index=["S1", "S2"]), "site")[0]
+    'b has no result at S2: its row is over 1 of 2 sites.'
+    """
+    notes = [
+        f"{method} has no result at {listed(has.index[~known])}: its row is over {known.sum()} of {len(has)} {unit}s."
+        for method, known in has.items()
+        if not known.all()
+    ]
+    if notes:
+        notes.append(
+            f"Rows over different {unit}s do not rank methods: they stand last, and the sentences on pairs compare "
+            f"them at the {unit}s that both have."
+        )
+    return notes
+
+
+def count_of_sites(n: float, of: float) -> str:
+    """Over how many sites a row is, of those that other rows have.
+
+    >>> count_of_sites(8, 8), count_of_sites(3, 8)
+    ('8', '3 of 8')
+    """
+    return f"{n:.0f}" if n >= of else f"{n:.0f} of {of:.0f}"
 
 
 def describe_pair(row: Any, unit: str, better: str, size: str) -> str:

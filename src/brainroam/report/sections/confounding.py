@@ -17,7 +17,7 @@ from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import BLUE, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline, people_frame
 from brainroam.report.page import Missing, Section, missing, render
-from brainroam.report.tables import Column, fixed, table
+from brainroam.report.tables import OVER, Column, fixed, table
 
 SIGNED = "{:+z.2f}".format  # z: no minus before a zero
 CONTROL_MEANING = {
@@ -124,13 +124,14 @@ def confounding_section(data: ReportData) -> Section:
     methods = confounding_means(data.confounding)
     sentence = _sentence(data, methods)
     mine = data.confounding[data.confounding["method"] == data.method]
+    first, *columns = _columns(data, "method", "Method")
     html = render(
         "confounding.html",
         sentence=sentence,
         figures=[inline(made) for made in drawings],
         methods=table(
             methods,
-            _columns(data, "method", "Method"),
+            [first, *([OVER] if methods["n_sites"].nunique() > 1 else []), *columns],
             "confounding",
             f"Means over held-out {data.unit}s, best AUC first",
         ),
