@@ -14,7 +14,7 @@ from rich.text import Text
 from brainroam.cli.options import quiet
 from brainroam.cli.show import print_json
 from brainroam.data.target import Target
-from brainroam.errors import visible
+from brainroam.errors import listed, visible
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.splits import UNITS
@@ -22,6 +22,7 @@ from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
 from brainroam.evaluation.stats.classes import ClassComparison
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
 from brainroam.evaluation.stats.metrics import JUDGED, RULE
+from brainroam.evaluation.stats.number_confounding import COVARIATE_WORDS, FOLLOWED, names_known, taken_out
 from brainroam.evaluation.stats.numbers import amount, two_digits
 from brainroam.evaluation.stats.target_comparison import TargetComparison, count_of_sites
 from brainroam.methods.base import MethodInfo
@@ -148,6 +149,7 @@ def _show_target_comparison(comparison: TargetComparison, json: bool, compared: 
             "family": comparison.families,
             "caveats": comparison.caveats,
         }
+        words["confounding"] = comparison.confounding.to_dict("records")
         if isinstance(comparison, ClassComparison):
             words["classes"] = comparison.class_pairs.to_dict("records")
         methods, pairs = comparison.table.to_dict("records"), comparison.paired.to_dict("records")
@@ -165,6 +167,9 @@ def _show_target_comparison(comparison: TargetComparison, json: bool, compared: 
         console.print()
         console.print(_bullets([f"{row.method}: {row.verdict}" for row in rows.itertuples()], ""))
     if compared:
+        if len(comparison.confounding):
+            show = _print_confounding if target.is_classes else _print_number_confounding
+            show(console, comparison.confounding)
         for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
             if lines:
                 console.print()
@@ -353,14 +358,41 @@ def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
     alone = {"motion": rows["motion_alone"].iloc[0], "age and sex": rows["age_sex_alone"].iloc[0]}
     reached = ", ".join(f"{name} {_points(value)}" for name, value in alone.items() if not math.isnan(value))
     before = f"alone at held-out sites: {reached}; " if reached else ""
-    what = ["motion"] * ("r(score, motion)" in shown) + ["age and sex"] * any("age, sex" in title for title in shown)
-    what += ["head size"] * ("r(score, head size)" in shown)
+    words = {"motion": "motion", "age and sex": "age, sex", "head size": "head size"}
+    what = [name for name, word in words.items() if any(word in title for title in shown)]
     console.print(f"\n[bold]{', '.join(what).capitalize()}[/bold], in points of 100")
     console.print(table)
     few = rows["n_sites"].iloc[0], rows["of_sites"].iloc[0]
     sites = f"; both AUCs over the {few[0]} of {few[1]} sites with people enough" if few[0] < few[1] else ""
     sites = "; both AUCs over the sites of the row" if over[0] else sites
     console.print(Text(f"{before}taken out and correlated within site and class{sites}", style="dim"))
+
+
+def _print_number_confounding(console: Console, rows: "pd.DataFrame") -> None:
+    """What is left of the order without motion, age, sex, scan length and head size, as far as they are known."""
+    names = names_known(rows)
+    if not names:
+        return
+    without = taken_out(names)
+    followed = [name for name in FOLLOWED if name in names]
+    titles = [f"no\n{COVARIATE_WORDS[name]}" for name in without]
+    titles += [f"follows\n{COVARIATE_WORDS[name]}" for name in followed]
+    over = _over(rows) if rows["n_sites"].nunique() > 1 else [[] for _ in range(len(rows))]
+    table = _table("method", *["sites" for _ in over[0]], "r", *titles)
+    for row, where in zip(rows.to_dict("records"), over, strict=True):
+        cells = [row["r"], *(row[f"r_without_{name}"] for name in without), *(row[f"r_{name}"] for name in followed)]
+        table.add_row(Text(visible(row["method"])), *where, *map(two_digits, cells))
+    first = rows.iloc[0]
+    console.print(f"\n[bold]{listed(COVARIATE_WORDS[name] for name in names).capitalize()}[/bold]")
+    console.print(table)
+    console.print(
+        Text(
+            "no motion: r without what motion explains, a partial correlation within sites; of the "
+            f"{first['n_people']} people of {first['n_sites']} of {first['of_sites']} sites of whom all is known"
+            + ("; follows: r of prediction and covariate without what the truth explains" if followed else ""),
+            style="dim",
+        )
+    )
 
 
 def _table(first: str, *others: str) -> Table:

@@ -251,8 +251,10 @@ class ReportData:
         """`confounding_by_site` of the compared methods; empty for folds, or where no covariate is known."""
         if self.protocol == "cv" or self.participants[list(KNOWN)].isna().all(axis=None):
             return pd.DataFrame()
-        rows = self.results.predictions
-        return confounding_by_site(rows[rows["method"].isin(self.compared)], self.participants, self.protocol)
+        rows, target = self.results.predictions, self.results.target
+        rows = rows[rows["method"].isin(self.compared)]
+        classes = target.classes if target.is_classes else ()
+        return confounding_by_site(rows, self.participants, self.protocol, classes)
 
     @cached_property
     def groups(self) -> pd.DataFrame:

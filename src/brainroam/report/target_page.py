@@ -26,7 +26,9 @@ from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten,
 from brainroam.report.page import Drawing, render
 from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section, check_section
+from brainroam.report.sections.confounding import confounding_section
 from brainroam.report.sections.next_site import plan_section
+from brainroam.report.sections.number_confounding import number_confounding_section
 from brainroam.report.tables import OVER, Column, fixed, interval, lack_sites, number, table
 from brainroam.utils.files import write_text
 
@@ -105,6 +107,8 @@ def write_target_page(
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
     adaptation = adaptation_section(data)
     beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
+    confounds = number_confounding_section(data) if target.is_number else replace(confounding_section(data), gist="")
+    beside += [confounds] if confounds.html else []
     beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
@@ -125,7 +129,7 @@ def write_target_page(
         **content.tables,
     )
     if figures is not None:
-        for drawing in [*content.drawings, *adaptation.drawings]:
+        for drawing in [*content.drawings, *(drawing for section in beside for drawing in section.drawings)]:
             write(drawing, figures)
     return write_text(out, page + "\n")
 

@@ -36,6 +36,9 @@ class TargetComparison:
     sentences, notes, families : list of str
     caveats : list of str
         What to know before believing predictions that come from a file.
+    confounding : DataFrame
+        Per protocol and method what motion, age, sex and the size of the head have to do with the predictions, see
+        `number_confounding` and `confounding`; empty where the covariates are not known.
     """
 
     PRINTED: ClassVar[tuple[str, ...]] = ()  # columns of the table that are printed after protocol, method and n_sites
@@ -48,6 +51,7 @@ class TargetComparison:
     notes: list[str]
     families: list[str]
     caveats: list[str] = field(default_factory=list, kw_only=True)
+    confounding: pd.DataFrame = field(default_factory=pd.DataFrame, kw_only=True)
 
     def __str__(self) -> str:
         shown = self.table[["protocol", "method", "n_sites", *self.PRINTED]]

@@ -120,7 +120,7 @@ def confounding_section(data: ReportData) -> Section:
     if data.confounding.empty:
         ending = "and sex" if len(data.participants) else "and sex: begin again the commands under Provenance, as"
         return missing("confounding", title, f"What motion, age {ending} have to do with it", _again(data))
-    drawings = list(_drawings(data))
+    drawings = list(_drawings(data)) if data.results.target.is_two_classes else []
     methods = confounding_means(data.confounding)
     sentence = _sentence(data, methods)
     mine = data.confounding[data.confounding["method"] == data.method]
@@ -142,6 +142,7 @@ def confounding_section(data: ReportData) -> Section:
             f"{data.method} at every held-out {data.unit}",
         ),
         unit=data.unit,
+        classes="people with the condition and controls" if data.results.target.is_two_classes else "all classes",
     )
     return Section("confounding", title, html, tuple(drawings), gist=sentence)
 
@@ -152,8 +153,9 @@ def _again(data: ReportData) -> str:
 
 def _columns(data: ReportData, key: str, heading: str, alone: bool = False) -> list[Column]:
     """What is known of these; ``alone`` adds what covariates reach by themselves, the same for all methods."""
+    several = None if data.results.target.is_two_classes else "Mean over classes of the AUC of each against the rest."
     every = [
-        Column("auc", "AUC", fixed(3)),
+        Column("auc", "AUC", fixed(3), meaning=several),
         Column("auc_without_motion", "Without motion", fixed(3)),
         Column("auc_without_age_sex", "Without age, sex", fixed(3)),
         Column("auc_without_all", "Without motion, age, sex", fixed(3)),
