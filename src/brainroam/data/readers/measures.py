@@ -10,6 +10,7 @@ import glob
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -195,12 +196,21 @@ def guess_block(path: str | Path) -> dict[str, Any]:
     place = Path(path)
     files = files_below(place, 1) if place.is_dir() else []
     if place.is_dir() and not (files and all(is_table(file) for file in files) and _is_of_many(files[0])):
-        return {"matrices": str(path)}
+        return {"series" if _holds_series(place) else "matrices": str(path)}
     if place.is_dir():
         return {"table": [str(file) for file in files]}
     return (
         {"table": str(path)} if is_table(place) or any(mark in str(path) for mark in "*?") else {"matrices": str(path)}
     )
+
+
+def _holds_series(folder: Path) -> bool:
+    """Whether the first file of a person that can be read is no square matrix."""
+    for file in files_below(folder):
+        if suffix_of(file):
+            with suppress(ReaderError):
+                return not _square(read_series(file).values)
+    return False
 
 
 def _is_of_many(path: Path) -> bool:
