@@ -142,12 +142,10 @@ def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[st
 
 
 def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
-    """All finished runs of a folder; an error when some that were asked for are not finished, unless ``partial``."""
+    """The finished runs of a folder that are asked for; an error when some are not finished, unless ``partial``."""
     folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
     folder.require_plans()
-    done = {key: spec for key, (spec, outcome) in folder.runs.items() if outcome["status"] == "done"}
-    specs = folder.planned | done  # a failed run that nobody asks for any more is none of this study
-    return results_of(folder, specs.values(), partial)
+    return results_of(folder, folder.wanted, partial)
 
 
 def compare(
