@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+HELD = {"halves": "tested by models of the other half of the sites", "loio": "held out with their institution"}
+
+
 def show_results(results: Results, out: Path, json: bool) -> None:
     """Print what a study found and where it is kept."""
     if not results.target.is_two_classes:
@@ -298,7 +301,7 @@ def _print_summary(console: Console, summary: "pd.DataFrame", explain: bool = Tr
     """A table per protocol, and below it why an interval is not given; a comparison has that in its notes."""
     for i, (protocol, rows) in enumerate(summary.groupby("protocol", sort=True)):
         unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
-        how = "tested by models of the other half of the sites" if protocol == "halves" else "held out"
+        how = HELD.get(str(protocol), "held out")
         console.print("\n" * (i > 0) + f"[bold]{count} {unit}{'s' * (count != 1)} {how}[/bold], in points of 100")
         console.print(_summary_table(rows, unit, next_site=protocol not in WITHOUT_NEXT))
         for line in reasons(rows) if explain else ():

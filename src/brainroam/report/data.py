@@ -268,7 +268,7 @@ class ReportData:
 
     @property
     def unit(self) -> str:
-        """What is held out and measured: a site, an institution, or a fold of people."""
+        """What is measured by itself: a site, or a fold of people."""
         return UNITS[self.protocol]
 
     @property

@@ -411,9 +411,15 @@ def _notes_on_institutions(item: SiteScores) -> Iterator[str]:
     """What it means for the figures that several sites are of one institution, by its column or by their names."""
     remedy = "brainroam evaluate DATA --protocol institutions leaves out whole institutions."
     units, alike = item.by_institution(), shared_institutions(item.sites)
-    if item.protocol in ("cv", "loio"):
+    if item.protocol == "cv":
         return
-    if units is not item:
+    if item.protocol == "loio":
+        if units is not item:
+            yield (
+                f"{len(item.sites)} sites of {len(units.sites)} institutions, each held out whole: people are compared "
+                "within their site, and intervals and tests take the institution as the unit."
+            )
+    elif units is not item:
         yield (
             f"{len(item.sites)} sites of {len(units.sites)} institutions: intervals and tests take the "
             f"institution as the unit. A site's model was still trained on other sites of its institution; {remedy}"

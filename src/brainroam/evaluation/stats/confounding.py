@@ -153,13 +153,17 @@ def confounding_means(sites: pd.DataFrame) -> pd.DataFrame:
 def covariates_alone(people: pd.DataFrame, names: Sequence[str]) -> dict[str, float]:
     """AUC at each held-out site of a logistic model of these covariates, learned on the people of the other sites.
 
-    Somebody who was scanned at several sites does not train for any of them.
+    Of an institution that is held out whole, no site trains for another. Somebody who was scanned at several sites does
+    not train for any of them.
     """
     once = people.drop_duplicates(["site", "subject"]).dropna(subset=list(names))
     sites, who = once["site"].to_numpy(), pd.factorize(once["subject"])[0]
+    whole = "fold" in once and (once["protocol"] == "loio").all()
     aucs = {}
     for site in pd.unique(sites):
-        train, test = (once.iloc[rows] for rows in hold_out(sites, [site], who))
+        together = np.unique(sites[once["fold"].isin(once["fold"][sites == site])]) if whole else [site]
+        train, test = (once.iloc[rows] for rows in hold_out(sites, together, who))
+        test = test[test["site"] == site]
         if train["label"].nunique() < 2 or test["label"].nunique() < 2:
             continue
         scaler = StandardScaler().fit(train[list(names)].to_numpy(dtype=float))

@@ -209,18 +209,16 @@ def notes_on_institutions(predictions: pd.DataFrame) -> list[str]:
     """
     if "institution" not in predictions:
         return []
-    named = predictions[
-        (predictions["protocol"] != "loio") & (predictions["institution"].astype(object).fillna("") != "")
-    ]
+    named = predictions[predictions["institution"].astype(object).fillna("") != ""]
     sites = named.groupby("institution")["site"].unique()
     shared = [" and ".join(sorted(map(str, names))) for names in sites if len(names) > 1]
     if not shared:
         return []
     verb = "are" if len(shared) == 1 else "are each"
+    remedy = " brainroam evaluate DATA --protocol institutions leaves out whole institutions."
     return [
         f"{listed(shared)} {verb} of one institution, and intervals take sites as independent: they are too narrow "
-        "where the sites of one institution are alike. brainroam evaluate DATA --protocol institutions leaves out "
-        "whole institutions."
+        f"where the sites of one institution are alike.{'' if (named['protocol'] == 'loio').all() else remedy}"
     ]
 
 

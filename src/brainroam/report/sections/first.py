@@ -212,7 +212,7 @@ def plain_sentences(data: ReportData):
         return
     where = {
         "loso": "Shown one person with the condition and one without, both from a site it has never seen",
-        "loio": "Shown one person with the condition and one without, both from an institution it has never seen",
+        "loio": "Shown one person with the condition and one without, both from a site of an unseen institution",
         "halves": "Shown one person with the condition and one without, both from a site it has never seen",
         "cv": "Shown one new person with the condition and one without, both from a site it knows",
     }[data.protocol]
