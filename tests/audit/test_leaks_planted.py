@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 import warnings
-from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -42,7 +41,6 @@ from brainroam.data.folds import hold_out
 from brainroam.data.synthetic import make_cohort
 from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, UsageError
-from brainroam.execution.progress import Advance
 from brainroam.methods import registry
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.linear import LinearMethod
@@ -419,12 +417,3 @@ def test_of_several_classes_the_same_leaks_are_found():
     assert mean_order(candidate(from_a_table), shuffled) < 0.7
     with pytest.raises(UsageError, match="class"):
         audit(people, [one_score_each], permutations=0)
-
-
-def test_every_check_of_a_method_is_shown_as_it_is_done():
-    cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8)
-    seen = []
-    found = audit(
-        cohort, ["majority"], permutations=0, progress=lambda _: nullcontext(Advance(seen.append, seen.append))
-    )
-    assert [f"majority: {check.name}" for check in found.checks if check.method] == seen[3:-1]

@@ -68,6 +68,35 @@ def test_a_method_taken_out_of_the_study_file_is_not_missed(tmp_path, monkeypatc
     assert set(load_runs(tmp_path / "results" / "runs").scores["method"]) == {"majority"}  # nothing is missing
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_a_report_tells_of_the_study_as_it_is_now(tmp_path, monkeypatch):
+    """Of no method that was taken out, finished or not, whatever the jobs; its runs are there when it comes back."""
+    monkeypatch.setattr("brainroam.cli.run._short_audit", lambda *_: "")
+    page, runs = tmp_path / "results" / "report.html", tmp_path / "results" / "runs"
+
+    def study(methods, *more):
+        file = small_study(tmp_path, methods)
+        monkeypatch.setattr("sys.argv", ["brainroam", "run", "study.yaml", *map(str, more)])
+        return CliRunner().invoke(app, ["run", str(file), *map(str, more)])
+
+    with monkeypatch.context() as failing:
+        failing.setattr("brainroam.methods.edge_ridge.EdgeRidge.fit", None)
+        assert study("majority, confounds, fc-ridge").exit_code == 1
+    assert "Incomplete" in page.read_text()
+    assert study("majority, confounds, fc-ridge", "--skip", "fc-ridge").exit_code == 0
+    assert "Incomplete" not in page.read_text() and len(load_runs(runs).scores["method"].unique()) == 2
+    assert study("majority", "--jobs", 2).exit_code == 0
+    assert set(load_runs(runs).scores["method"]) == {"majority"} and "confounds at" not in page.read_text()
+    before = sorted((runs / "runs").iterdir())
+    assert study("majority, confounds").exit_code == 0
+    assert set(load_runs(runs).scores["method"]) == {"majority", "confounds"}
+    assert sorted((runs / "runs").iterdir()) == before
+    monkeypatch.setattr("sys.argv", ["brainroam", "loso", "study.yaml", "--methods", "log-ridge"])
+    run("loso", tmp_path / "study.yaml", "--methods", "log-ridge", "--tuning", "fast", "--out", runs)
+    assert study("majority, confounds").exit_code == 0
+    assert "log-ridge" in set(load_runs(runs).scores["method"])  # asked for by another command
+
+
 def test_a_plan_takes_tuning_and_jobs_from_the_study_file(tmp_path, monkeypatch):
     study, asked = small_study(tmp_path, "fc-ridge"), {}
     study.write_text(study.read_text() + "jobs: 2\n")

@@ -242,6 +242,19 @@ def test_a_failed_method_is_named_and_the_rest_can_be_had(tmp_path):
     assert run("compare", tmp_path, "--partial").exit_code == 0
 
 
+def test_rows_over_different_sites_say_over_how_many_and_are_not_ranked(tmp_path):
+    """A study of which one method is done at fewer sites, however high its mean is there."""
+    command = ["loso", "synthetic", *SMALL, "--out", tmp_path, "--methods"]
+    assert run(*command, "majority").exit_code == 0
+    assert run(*command, "log-ridge", "--held-out", "S01,S02").exit_code == 0
+    printed = run("compare", tmp_path).stdout
+    rows = [line.split() for line in printed.splitlines() if line.startswith(("majority ", "log-ridge "))]
+    assert rows[0][:2] == ["majority", "4"] and rows[1][:4] == ["log-ridge", "2", "of", "4"]
+    assert "log-ridge has no result at S03, S04" in " ".join(printed.split())
+    alike = run(*command, "majority").stdout
+    assert "sites  " not in alike.splitlines()[1] and " of 4" not in alike
+
+
 def test_the_folder_of_another_cohort_is_refused(finished):
     out, _ = finished
     result = run("loso", "synthetic", *SMALL, "--option", "seed=1", "--methods", "majority", "--out", out)

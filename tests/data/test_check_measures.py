@@ -121,6 +121,33 @@ def test_scanners_that_differ_are_no_other_units_and_many_sites_in_other_units_a
     assert "4 sites" in of_units[0].message
 
 
+@pytest.mark.parametrize("spread", [0.5, 1.0])
+def test_strong_site_effects_are_one_sentence_with_sites_columns_and_the_likely_reason(spread):
+    """Sixty columns at eight sites, each shifted by one to two standard deviations within sites."""
+    rng = np.random.default_rng(0)
+    people = make_cohort(n_sites=8, n_per_site=12, n_rois=8, seed=1)
+    shift = rng.uniform(1, 2, (8, 60)) * rng.choice([-1, 1], (8, 60))
+    scores = rng.normal(size=(96, 60)) + np.repeat(shift, 12, axis=0)
+    values = np.exp(scores) if spread == 1 else np.maximum(2 + scores, 0.01)
+    findings = check_cohort(Cohort(list(values[:, None]), people.table, measure="table")).findings
+    sizes = [finding for finding in findings if finding.code in ("other-units", "site-effects")]
+    (finding,) = sizes
+    assert finding.code == "site-effects" and "of 60 columns)" in finding.message
+    assert any(site in finding.message for site in people.sites) and "scanner" in finding.remedy
+
+
+def test_units_are_told_beside_strong_site_effects():
+    rng = np.random.default_rng(0)
+    people = make_cohort(n_sites=8, n_per_site=12, n_rois=8, seed=1)
+    shift = rng.uniform(1, 2, (8, 60)) * rng.choice([-1, 1], (8, 60))
+    values = 10 + rng.normal(size=(96, 60)) + np.repeat(shift, 12, axis=0)
+    values[:12] /= np.where(np.arange(60) < 30, 10, 1000)
+    values[12:24, :5] *= np.array([6, 20, 33, 60, 400])
+    codes = found(Cohort(list(values[:, None]), people.table, measure="table"))
+    assert codes["other-units"].site == people.sites[0] and "60 columns are" in codes["other-units"].message
+    assert f"{people.sites[1]} (5 of 60 columns)" in codes["site-effects"].message
+
+
 def test_whom_to_leave_out_of_people_with_the_same_measures_is_said():
     from brainroam.cli.show import without_twins
 

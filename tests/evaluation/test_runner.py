@@ -361,7 +361,30 @@ def test_folds_and_institutions_are_held_out_as_asked(cohort, method):
     assert scores["site"].tolist() == ["repeat1-fold1", "repeat1-fold2", "repeat2-fold1", "repeat2-fold2"]
     table = cohort.table
     table["institution"] = table["site"].map({"S01": "X", "S02": "X", "S03": "Y"})
-    assert evaluate(Cohort(cohort.series, table), ["first"], "loio").scores["site"].tolist() == ["X", "Y"]
+    scores = evaluate(Cohort(cohort.series, table), ["first"], "loio").scores
+    assert scores[["site", "fold"]].to_numpy().tolist() == [["S01", "X"], ["S02", "X"], ["S03", "Y"]]
+
+
+def test_people_of_two_sites_of_an_institution_are_not_compared(tmp_path):
+    """One model for all of an institution, an AUC for each of its sites, whether a column or names tell of it."""
+    made = make_cohort(n_sites=5, n_per_site=12, n_rois=8, seed=2)
+    names = dict(zip(made.sites, ["UM_1", "UM_2", "NYU", "Oslo", "Rome"], strict=True))
+    table = made.table.assign(site=made.table["site"].map(names))
+    by_name = Cohort(made.series, table)
+    by_column = Cohort(
+        made.series, table.assign(institution=table["site"].str.removesuffix("_1").str.removesuffix("_2"))
+    )
+    with pytest.warns(UserWarning, match="by the names of sites"):
+        found = evaluate(by_name, ["fc-ridge"], "institutions", tuning="fast", out=tmp_path)
+    told = evaluate(by_column, ["fc-ridge"], "institutions", tuning="fast")
+    pd.testing.assert_frame_equal(found.scores, told.scores)
+    assert found.predictions["institution"].tolist() == told.predictions["institution"].tolist()
+    of_um = found.predictions[found.predictions["fold"] == "UM"]
+    for site, people in of_um.groupby("site"):
+        (row,) = found.scores[found.scores["site"] == site].to_dict("records")
+        assert (row["fold"], row["n"]) == ("UM", 12)
+        assert row["auc"] == pytest.approx(roc_auc_score(people["label"], people["score"]))
+    assert load_runs(tmp_path).scores.equals(found.scores)
 
 
 def test_halves_have_a_row_per_fold_and_site_measured_by_itself(tmp_path):

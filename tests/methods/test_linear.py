@@ -1,10 +1,12 @@
 """Linear readers against scikit-learn, ComBat against neuroCombat, ensemble and tuning against their formulas."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
@@ -65,6 +67,30 @@ def test_combat_equals_neurocombat():
     q = (q - q.mean(axis=0)) / q.std(axis=0)
     ours = combat(np.array(frozen["values"]), np.array(frozen["site"]), q)
     np.testing.assert_allclose(ours, frozen["harmonised"], atol=1e-5)
+
+
+def test_combat_that_does_not_converge_names_the_sites(monkeypatch):
+    rng = np.random.default_rng(0)
+    values, site = rng.normal(size=(60, 20)) * np.exp(rng.normal(size=20)), np.repeat(["A", "B", "small"], [28, 30, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settled = combat(values, site, np.zeros((60, 0)))
+    monkeypatch.setattr("brainroam.methods.combat.MAX_STEPS", 2)
+    with pytest.warns(ConvergenceWarning, match="ComBat did not converge in 2 steps at A, B, small: "):
+        early = combat(values, site, np.zeros((60, 0)))
+    assert not np.allclose(early, settled, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_edges", [1, 6])
+def test_combat_of_one_column_or_of_a_site_of_copies_is_finite_and_removes_the_shift(n_edges):
+    rng = np.random.default_rng(0)
+    values, site = rng.normal(size=(63, n_edges)), np.repeat(["A", "B", "copies"], [30, 30, 3])
+    values[site == "B"] += 3
+    values[60:] = values[60]
+    harmonised = combat(values, site, np.zeros((63, 0)))
+    assert np.isfinite(harmonised).all()
+    gap = harmonised[site == "A"].mean(axis=0) - harmonised[site == "B"].mean(axis=0)
+    assert np.abs(gap).max() < 0.6  # of shifts of 3, the site's own noise is left
 
 
 def test_scaffold_ridge_equals_a_literal_ridge_on_the_residuals_of_the_scaffold(cohort):

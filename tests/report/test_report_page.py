@@ -197,6 +197,21 @@ def test_missing_and_failed_runs_are_admitted(full_runs, tmp_path):
     assert "Incomplete: 1 of the runs" in text_of(page, "verdict")
     assert "Runs that are not done yet" in text_of(page, "provenance")
     assert "fc-ridge has no result at" in text_of(page, "comparison")
+    (cell,) = page.xpath("//table[@data-name='methods']/tbody/tr[th[@data-value='fc-ridge']]/td[1]")
+    assert cell.text_content().strip() == "5 of 6"
+    assert "Plain ridge regression" not in text_of(page, "verdict")  # its mean is over other sites
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_curve_of_a_sweep_is_over_the_sites_that_all_its_points_have(full_runs, tmp_path):
+    runs = copy_of(full_runs, tmp_path)
+    for file in (runs / "runs").iterdir():
+        spec = json.loads(file.read_text())["spec"]
+        if (spec["method"], spec["parameters"], spec["fold"]) == ("core", {"budget": 20}, "S01"):
+            file.unlink()
+    with pytest.warns(UserWarning, match="of the runs"):
+        page = parse(brainroam.write_report(runs, tmp_path / "r.html"))
+    assert "Over the 5 of 6 sites that all points have." in text_of(page, "sensitivity")
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -11,7 +11,8 @@ from types import ModuleType
 
 from brainroam.audit.candidates import Procedure, candidates_of
 from brainroam.audit.fresh import FreshProcesses
-from brainroam.audit.leaks import leak_checks
+from brainroam.audit.leaks import leak_check_names, leak_checks
+from brainroam.audit.pace import Pace, expected
 from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, permutation_checks, site_decodability
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
@@ -82,16 +83,23 @@ def audit(
         ("confounds only", partial(confounds_only, cohort)),
     ]
     checks: list[Check] = []
-    steps = len(of_data) + len(candidates) * (2 + permutations if permutations else 1)
+    names = leak_check_names(cohort)
+    steps = len(of_data) + len(candidates) * (len(names) + (permutations + 1 if permutations else 0))
     with show_progress(steps, progress) as advance, FreshProcesses() as processes:
+        if progress and (words := expected(candidates, cohort, permutations)):
+            advance.say(words)
         for name, check in of_data:
             checks.append(check())
             advance(name)
         for item in candidates:
+            pace, left = Pace(item.name, cohort, permutations, advance), dict.fromkeys(names)
             for outcome in leak_checks(item, cohort, processes, seed):
                 checks.append(outcome)
-                advance.now(f"{item.name}: {outcome.name}")
-            advance(f"{item.name}: leaks")
+                pace.after(outcome.name)
+                advance(f"{item.name}: {outcome.name}")
+                left.pop(outcome.name)
+            for name in left:
+                advance(f"{item.name}: {name} does not apply")
             checks += permutation_checks(item, cohort, processes, permutations, seed, advance)
     return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
 

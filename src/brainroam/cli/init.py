@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from brainroam.cli.options import output
-from brainroam.cli.source import parse_option, possible_here
+from brainroam.cli.source import parse_exclude, parse_option, possible_here
 from brainroam.errors import UsageError, counted, listed, visible
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, split_names
 
@@ -80,6 +80,13 @@ def init(
         list[str] | None,
         typer.Option(help="Another option of the reader; may be repeated.", metavar="KEY=VALUE", rich_help_panel=PANEL),
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="People to leave out, whose files are not opened: ids with commas between, or a file of ids.",
+            metavar="IDS|FILE",
+        ),
+    ] = None,
     methods: Annotated[str, typer.Option(help="What to run, see brainroam methods.", metavar="A,B")] = STANDARD,
     jobs: Annotated[
         int | None,
@@ -121,6 +128,7 @@ def init(
         **dict(parse_option(text) for text in option or ()),
     }
     guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
+    guess.exclude = parse_exclude(exclude)
     from brainroam.cli.show import show_excluded
     from brainroam.evaluation.runner import is_small
     from brainroam.utils.files import write_text
@@ -305,7 +313,7 @@ def study_text(
         _entry("sites", None, "only these, as [A, B]; null keeps all"),
         _entry("max_missing_rois", 0.2, "leave out people without signal in a larger share of regions"),
         _entry("crop", None, "keep the first volumes of every scan: 150, or 300s"),
-        _entry("exclude", None, "a file with the ids of people to leave out, or a list"),
+        _entry("exclude", _excluded(guess, home), "a file with the ids of people to leave out, or a list"),
         _entry("max_fd", None, "leave out who moved more than this: mean FD, mm"),
         _entry("covariates", covariates, "what methods remove or use; any column, {scanner: category} for codes"),
         f"options:{'' if options else ' {}'}  # of the reader",
@@ -325,6 +333,17 @@ def study_text(
         _entry("out", "results", "the folder for runs and report.html"),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _excluded(guess: "Guess", home: Path) -> str | list[str] | None:
+    """Who is left out: a file as seen from the study file, or ids."""
+    from brainroam.data.exclusion import listed_people
+
+    asked = guess.exclude
+    if asked is None:
+        return None
+    only = Path(asked[0]).expanduser()
+    return _relative(only, home) if len(asked) == 1 and only.is_file() else list(listed_people(asked))
 
 
 def _blocks(guess: "Guess", home: Path) -> list[str]:

@@ -161,8 +161,8 @@ def predict(
     source = source.as_in_training(model)
     cohort = load_or_open(source, work_beside(out), memory, require_label=False)
     from brainroam.cli.show import show_excluded
+    from brainroam.data.exclusion import listed_people
     from brainroam.data.people import people_and_scans
-    from brainroam.data.prepare import listed_people
     from brainroam.methods.familiarity import known_share
     from brainroam.methods.predictions import class_predictions, number_predictions, predictions, with_target_of
     from brainroam.methods.saving import load_method, prepared_as_in_training

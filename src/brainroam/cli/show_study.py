@@ -14,7 +14,7 @@ from rich.text import Text
 from brainroam.cli.options import quiet
 from brainroam.cli.show import print_json
 from brainroam.data.target import Target
-from brainroam.errors import visible
+from brainroam.errors import listed, visible
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.splits import UNITS
@@ -22,14 +22,18 @@ from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
 from brainroam.evaluation.stats.classes import ClassComparison
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
 from brainroam.evaluation.stats.metrics import JUDGED, RULE
+from brainroam.evaluation.stats.number_confounding import COVARIATE_WORDS, FOLLOWED, names_known, taken_out
 from brainroam.evaluation.stats.numbers import amount, two_digits
-from brainroam.evaluation.stats.target_comparison import TargetComparison
+from brainroam.evaluation.stats.target_comparison import TargetComparison, count_of_sites
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.registry import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+HELD = {"halves": "tested by models of the other half of the sites", "loio": "held out with their institution"}
 
 
 def show_results(results: Results, out: Path, json: bool) -> None:
@@ -148,6 +152,7 @@ def _show_target_comparison(comparison: TargetComparison, json: bool, compared: 
             "family": comparison.families,
             "caveats": comparison.caveats,
         }
+        words["confounding"] = comparison.confounding.to_dict("records")
         if isinstance(comparison, ClassComparison):
             words["classes"] = comparison.class_pairs.to_dict("records")
         methods, pairs = comparison.table.to_dict("records"), comparison.paired.to_dict("records")
@@ -165,19 +170,31 @@ def _show_target_comparison(comparison: TargetComparison, json: bool, compared: 
         console.print()
         console.print(_bullets([f"{row.method}: {row.verdict}" for row in rows.itertuples()], ""))
     if compared:
+        if len(comparison.confounding):
+            show = _print_confounding if target.is_classes else _print_number_confounding
+            show(console, comparison.confounding)
         for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
             if lines:
                 console.print()
                 console.print(_bullets(lines, style))
 
 
+def _over(rows: "pd.DataFrame") -> list[list[str]]:
+    """Over how many sites each row is, as a cell of its own where rows are over different ones; else no cell."""
+    if not (rows["n_sites"] < rows["of_sites"]).any():
+        return [[] for _ in range(len(rows))]
+    return [[count_of_sites(n, of)] for n, of in zip(rows["n_sites"], rows["of_sites"], strict=True)]
+
+
 def _number_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
     """Order, level and scale of every method."""
-    table = _table("method", "r", "interval", f"next {unit}", "level off by", "scale", "error", "constant", "R2")
-    for row in rows.itertuples():
+    over = _over(rows)
+    names = "r", "interval", f"next {unit}", "level off by", "scale", "error", "constant", "R2"
+    table = _table("method", *[f"{unit}s" for _ in over[0]], *names)
+    for row, where in zip(rows.itertuples(), over, strict=True):
         spans = [f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))]
         numbers = [amount(row.off), two_digits(row.scale), amount(row.mae), amount(row.mae_constant)]
-        table.add_row(Text(visible(row.method)), two_digits(row.r), *spans, *numbers, two_digits(row.r2))
+        table.add_row(Text(visible(row.method)), *where, two_digits(row.r), *spans, *numbers, two_digits(row.r2))
     table.caption_justify = "left"
     table.caption = (
         f"r: correlation within {unit}s{' of the logarithm' if target.transform else ''}; level, error (mean "
@@ -190,12 +207,13 @@ def _number_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
 def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
     """How well every method tells each class from the rest."""
     names = [escape(visible(name)) for name in target.classes]
-    table = _table("method", "AUC", "interval", f"next {unit}", *names, "BAC", "Brier")
-    for row in rows.to_dict("records"):
+    over = _over(rows)
+    table = _table("method", *[f"{unit}s" for _ in over[0]], "AUC", "interval", f"next {unit}", *names, "BAC", "Brier")
+    for row, where in zip(rows.to_dict("records"), over, strict=True):
         spans = [_span(row["low"], row["high"]), _span(row["next_low"], row["next_high"])]
         of_each = [_points(row[f"auc_{name}"]) for name in target.classes]
         right = _points(row["balanced_acc"]), "-" if math.isnan(row["brier"]) else f"{row['brier']:.3f}"
-        table.add_row(Text(visible(row["method"])), _points(row["auc"]), *spans, *of_each, *right)
+        table.add_row(Text(visible(row["method"])), *where, _points(row["auc"]), *spans, *of_each, *right)
     table.caption_justify = "left"
     table.caption = (
         f"AUC within {unit}s: mean over classes, and of each class against the rest, in which {unit}s weigh by the "
@@ -283,7 +301,7 @@ def _print_summary(console: Console, summary: "pd.DataFrame", explain: bool = Tr
     """A table per protocol, and below it why an interval is not given; a comparison has that in its notes."""
     for i, (protocol, rows) in enumerate(summary.groupby("protocol", sort=True)):
         unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
-        how = "tested by models of the other half of the sites" if protocol == "halves" else "held out"
+        how = HELD.get(str(protocol), "held out")
         console.print("\n" * (i > 0) + f"[bold]{count} {unit}{'s' * (count != 1)} {how}[/bold], in points of 100")
         console.print(_summary_table(rows, unit, next_site=protocol not in WITHOUT_NEXT))
         for line in reasons(rows) if explain else ():
@@ -292,13 +310,16 @@ def _print_summary(console: Console, summary: "pd.DataFrame", explain: bool = Tr
 
 def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     following = [f"next {unit}*"] if next_site else []
-    table = _table("method", "AUC", "interval", *following, "pairs", "worst", "ACC", "BAC")
-    for row in rows.itertuples():
+    over = _over(rows)
+    columns = "AUC", "interval", *following, "pairs", "worst", "ACC", "BAC"
+    table = _table("method", *[f"{unit}s" for _ in over[0]], *columns)
+    for row, where in zip(rows.itertuples(), over, strict=True):
         expected = [_span(row.next_low, row.next_high)] if next_site else []
         worst = Text(f"{_points(row.worst_auc)} {visible(row.worst_site)}".strip())
         accuracies = _points(row.acc), _points(row.balanced_acc)
         table.add_row(
             Text(visible(row.method)),
+            *where,
             _points(row.auc),
             _span(row.auc_low, row.auc_high),
             *expected,
@@ -332,20 +353,49 @@ def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
     shown = {title: column for title, column in shown.items() if rows[column[0]].notna().any()}
     if not shown:
         return
-    table = _table("method", "AUC", *shown)
-    for row in rows.itertuples():
+    over = _over(rows) if rows["n_sites"].nunique() > 1 else [[] for _ in range(len(rows))]
+    table = _table("method", *["sites" for _ in over[0]], "AUC", *shown)
+    for row, where in zip(rows.itertuples(), over, strict=True):
         cells = [form(getattr(row, name)) for name, form in shown.values()]
-        table.add_row(Text(visible(row.method)), _points(row.auc), *cells)
+        table.add_row(Text(visible(row.method)), *where, _points(row.auc), *cells)
     alone = {"motion": rows["motion_alone"].iloc[0], "age and sex": rows["age_sex_alone"].iloc[0]}
     reached = ", ".join(f"{name} {_points(value)}" for name, value in alone.items() if not math.isnan(value))
     before = f"alone at held-out sites: {reached}; " if reached else ""
-    what = ["motion"] * ("r(score, motion)" in shown) + ["age and sex"] * any("age, sex" in title for title in shown)
-    what += ["head size"] * ("r(score, head size)" in shown)
+    words = {"motion": "motion", "age and sex": "age, sex", "head size": "head size"}
+    what = [name for name, word in words.items() if any(word in title for title in shown)]
     console.print(f"\n[bold]{', '.join(what).capitalize()}[/bold], in points of 100")
     console.print(table)
     few = rows["n_sites"].iloc[0], rows["of_sites"].iloc[0]
-    where = f"; both AUCs over the {few[0]} of {few[1]} sites with people enough" if few[0] < few[1] else ""
-    console.print(Text(f"{before}taken out and correlated within site and class{where}", style="dim"))
+    sites = f"; both AUCs over the {few[0]} of {few[1]} sites with people enough" if few[0] < few[1] else ""
+    sites = "; both AUCs over the sites of the row" if over[0] else sites
+    console.print(Text(f"{before}taken out and correlated within site and class{sites}", style="dim"))
+
+
+def _print_number_confounding(console: Console, rows: "pd.DataFrame") -> None:
+    """What is left of the order without motion, age, sex, scan length and head size, as far as they are known."""
+    names = names_known(rows)
+    if not names:
+        return
+    without = taken_out(names)
+    followed = [name for name in FOLLOWED if name in names]
+    titles = [f"no\n{COVARIATE_WORDS[name]}" for name in without]
+    titles += [f"follows\n{COVARIATE_WORDS[name]}" for name in followed]
+    over = _over(rows) if rows["n_sites"].nunique() > 1 else [[] for _ in range(len(rows))]
+    table = _table("method", *["sites" for _ in over[0]], "r", *titles)
+    for row, where in zip(rows.to_dict("records"), over, strict=True):
+        cells = [row["r"], *(row[f"r_without_{name}"] for name in without), *(row[f"r_{name}"] for name in followed)]
+        table.add_row(Text(visible(row["method"])), *where, *map(two_digits, cells))
+    first = rows.iloc[0]
+    console.print(f"\n[bold]{listed(COVARIATE_WORDS[name] for name in names).capitalize()}[/bold]")
+    console.print(table)
+    console.print(
+        Text(
+            "no motion: r without what motion explains, a partial correlation within sites; of the "
+            f"{first['n_people']} people of {first['n_sites']} of {first['of_sites']} sites of whom all is known"
+            + ("; follows: r of prediction and covariate without what the truth explains" if followed else ""),
+            style="dim",
+        )
+    )
 
 
 def _table(first: str, *others: str) -> Table:

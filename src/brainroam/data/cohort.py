@@ -4,7 +4,7 @@ What is computed from the measurements, and where that is kept, is another objec
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,21 @@ class Cohort(People):
         if name == own or name in dict(others):
             raise UsageError(f"two blocks are called {name!r}; give one of them another name")
         return whole._copy_with(_blocks={own: first, **dict(others), name: block})
+
+    def with_blocks_called(self, names: Mapping[str, str]) -> "Cohort":
+        """The same people with blocks by other names, and in this order: the first is their own measurement.
+
+        ``names`` has the new name of each block by the one that it has.
+
+        >>> import brainroam
+        >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
+        >>> cohort = cohort.with_block("anatomy", Cohort([np.ones((1, 3))] * 8, cohort.table, measure="table"), "rest")
+        >>> turned = cohort.with_blocks_called({"anatomy": "thickness", "rest": "rest"})
+        >>> list(turned.blocks), turned.measure
+        (['thickness', 'rest'], 'table')
+        """
+        whole, first = self._as_whole(), self.block(next(iter(names)))._as_whole()
+        return first._copy_with(_blocks={new: whole._blocks[name] for name, new in names.items()})
 
     @property
     def own_units(self) -> bool:

@@ -4,25 +4,22 @@ Everybody who is left out stands in ``cohort.excluded`` with the reason, and wha
 ``cohort.prepared``. Each rule looks at one person at a time, so none of it can leak from a held-out site.
 """
 
-import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import as_text, warn_of_the_condition, warn_of_the_site
+from brainroam.data.exclusion import People, people_named
 from brainroam.data.measurements import EMPTY, MIN_VOLUMES
-from brainroam.data.names import bare_id, unpadded
 from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.values import is_empty
 from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import DataError, UsageError, listed, unknown
-from brainroam.utils.files import expand_home
 
 NUMBER, CATEGORY = "number", "category"
 KINDS = (NUMBER, CATEGORY)
@@ -58,15 +55,15 @@ class Preparation:
     """
 
     crop: str | int | None = None
-    exclude: str | Path | Sequence[str] | None = None
+    exclude: People | None = None
     max_fd: float | None = None
     covariates: Sequence[str] | Mapping[str, str] | None = None
 
     def apply(self, cohort: Cohort) -> Cohort:
         """The cohort as every method sees it."""
-        cohort = _with_enough_volumes(cohort)
         if self.exclude is not None:
-            cohort = _without(cohort, listed_people(self.exclude))
+            cohort = _without(cohort, self.exclude)
+        cohort = _with_enough_volumes(cohort)
         if self.max_fd is not None:
             cohort = _within_motion(cohort, self.max_fd)
         if self.crop is not None:
@@ -194,51 +191,16 @@ def _unknown_level(text: pd.Series) -> pd.Series:
     return is_empty(text) & (text.str.lower() != "none")
 
 
-def listed_people(people: str | Path | Sequence[str], what: str = "people to exclude") -> dict[str, str]:
-    """Ids and reasons, from a file with one id in each line or from a sequence of ids and such files.
-
-    >>> listed_people(["S01_0001"])
-    {'S01_0001': ''}
-    """
-    if not isinstance(people, str | Path):
-        reasons: dict[str, str] = {}
-        for item in map(str, people):
-            reasons |= listed_people(item, what) if os.path.isfile(expand_home(item)) else {item: ""}
-        return reasons
-    path = expand_home(people)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the list of {what}, {path}, cannot be read: {error}") from error
-    rows = [re.split(r"[,;\t]", line.strip(), maxsplit=1) for line in lines if line.strip() and line[0] != "#"]
-    return {row[0].strip(): (row[1].strip() if len(row) > 1 else "") for row in rows}
-
-
-def _without(cohort: Cohort, people: dict[str, str]) -> Cohort:
-    """Leave these people out: by their ids as they stand, or without leading zeros where nobody has the id as such."""
-    present = [*cohort.table["subject"], *cohort.excluded["subject"]]
-    by_spelling: list[dict[str, set[str]]] = [{}, {}]
-    for spelled, subjects in zip((bare_id, unpadded), by_spelling, strict=True):
-        for subject in present:
-            subjects.setdefault(spelled(subject), set()).add(subject)
-    reasons: dict[str, str] = {}
-    absent: list[str] = []
-    for listed_id, reason in people.items():
-        matches = by_spelling[0].get(bare_id(listed_id)) or by_spelling[1].get(unpadded(listed_id), set())
-        if len(matches) > 1:
-            raise UsageError(
-                f"{listed_id!r}, listed to be excluded, may be {listed(sorted(matches))}; write the id as there"
-            )
-        reasons |= dict.fromkeys(matches, reason)
-        absent += [listed_id] if not matches and listed_id.lower() not in USUAL["subject"] else []
+def _without(cohort: Cohort, people: People) -> Cohort:
+    """Leave these people out; who is on the list and nowhere in the data is warned about."""
+    named = people_named(people, [*cohort.table["subject"], *cohort.excluded["subject"]])
+    absent = [name for name in named.absent if name.lower() not in USUAL["subject"]]  # the heading of a list
     if absent:
         warnings.warn(f"no person in the data has the id {listed(absent)}, listed to be excluded", stacklevel=4)
-    mask = cohort.table["subject"].isin(reasons).to_numpy()
+    mask = cohort.table["subject"].isin(named.reasons).to_numpy()
     if not mask.any():
         return cohort
-    why = "on the list of people to exclude"
-    left = cohort.table["subject"][mask]
-    return cohort.exclude(mask, [f"{why}: {reasons[who]}" if reasons[who] else why for who in left])
+    return cohort.exclude(mask, [named.reasons[who] for who in cohort.table["subject"][mask]])
 
 
 def _with_enough_volumes(cohort: Cohort) -> Cohort:

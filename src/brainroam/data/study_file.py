@@ -143,26 +143,28 @@ class Study(BaseModel):
         }
         own = [of_block for name, of_block in named.items() if name not in blocks]
         path = Path(self.data)
+        others = [name for name, entry in blocks.items() if "table" in entry and name not in named]
+        if len(own) == len(others) == 1 and not (path.is_file() and is_table(path)):  # by another name than in training
+            blocks[others[0]] = {"columns": own[0]} | blocks[others[0]]
         options = {"measures": own[0]} | self.options if own and path.is_file() and is_table(path) else self.options
         return self.model_copy(update={"blocks": blocks or None, "options": options})
 
     def _with_blocks(self, cohort: "Cohort") -> "Cohort":
         """The cohort with every further measurement that is named."""
-        from brainroam.data.readers.measures import paths_of, read_block
+        from brainroam.data.exclusion import people_named
+        from brainroam.data.readers.measures import read_block
 
         entries, data = self.blocks or {}, Path(self.data)
-        own = next(
-            (name for name, entry in entries.items() if "series" in entry or [*map(Path, paths_of(entry))] == [data]),
-            None,
-        )
+        own = next((name for name, entry in entries.items() if _names_the_data(entry, data)), None)
         people_only = self.options.get("measures") == "none"  # of a table of people that holds no measurement itself
         if people_only and not entries:
             raise UsageError(
                 "measures: none is for a table of people whose measurements are blocks; name them in blocks"
             )
+        left_out = people_named(self.exclude, [*cohort.table["subject"], *cohort.excluded["subject"]]).reasons
         for name, entry in entries.items():
             if name != own:
-                block = read_block(entry, cohort, [Path(), data, data.parent])
+                block = read_block(entry, cohort, [Path(), data, data.parent], left_out)
                 cohort = cohort.with_block(name, block, own)
                 if people_only:
                     cohort, own, people_only = cohort.block(name), name, False
@@ -183,6 +185,7 @@ class Study(BaseModel):
             target=None if self.target is None else TargetRequest.of(self.target).column,
             covariates=self.covariates or (),
             keep_unmeasured=bool(self.blocks),
+            exclude=self.exclude,
             **{"require_label": require_label, **self.options},
         )
 
@@ -199,6 +202,20 @@ class Study(BaseModel):
                 raise UsageError(f"--option {name}={value}: expected a number")
         cohort = make_cohort(**self.options)
         return cohort.select(self.sites) if self.sites else cohort
+
+
+def _names_the_data(entry: Mapping[str, Any], data: Path) -> bool:
+    """Whether a block is that of the data themselves: their own path, or series that are not somewhere else."""
+    from brainroam.data.readers.measures import paths_of
+
+    paths = [Path(path) for path in paths_of(entry)]
+    if "series" not in entry or paths == [data]:
+        return paths == [data]
+    elsewhere = [
+        path.exists() and not (data / path).exists() and not path.resolve().is_relative_to(data.resolve())
+        for path in paths
+    ]
+    return not any(elsewhere)
 
 
 def is_study(path: str | Path) -> bool:

@@ -26,6 +26,7 @@ from brainroam.evaluation.stats.classes import compare_classes
 from brainroam.evaluation.stats.compare import compare_methods
 from brainroam.evaluation.stats.confounding import KNOWN, confounding
 from brainroam.evaluation.stats.metrics import RULE, average_seeds, over_sites
+from brainroam.evaluation.stats.number_confounding import number_confounding
 from brainroam.evaluation.stats.numbers import compare_numbers
 from brainroam.evaluation.tables import columns_of, frame, others_mean, people_metrics, prediction_rows, score_rows
 from brainroam.methods.registry import SEPARATOR
@@ -141,12 +142,10 @@ def _incomplete(n_wanted: int, missing: Sequence[str], failed: Sequence[tuple[st
 
 
 def load_runs(path: str | Path | RunsFolder, partial: bool = False) -> Results:
-    """All finished runs of a folder; an error when some that were asked for are not finished, unless ``partial``."""
+    """The finished runs of a folder that are asked for; an error when some are not finished, unless ``partial``."""
     folder = path if isinstance(path, RunsFolder) else RunsFolder(path)
     folder.require_plans()
-    done = {key: spec for key, (spec, outcome) in folder.runs.items() if outcome["status"] == "done"}
-    specs = folder.planned | done  # a failed run that nobody asks for any more is none of this study
-    return results_of(folder, specs.values(), partial)
+    return results_of(folder, folder.wanted, partial)
 
 
 def compare(
@@ -185,7 +184,8 @@ def compare(
     if not results.target.is_two_classes:
         compare_target = compare_numbers if results.target.is_number else compare_classes
         compared = compare_target(results.scores, results.predictions, results.target, reference, all_pairs)
-        return replace(compared, notes=[*notes, *compared.notes], caveats=caveats)
+        notes = [*notes, *compared.notes]
+        return replace(compared, confounding=_confounding(results), notes=notes, caveats=caveats)
     comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
     return replace(comparison, confounding=_confounding(results), notes=[*notes, *comparison.notes], caveats=caveats)
 
@@ -224,9 +224,15 @@ def study_labels(folders: Sequence[Path]) -> list[str]:
 def _confounding(results: Results) -> pd.DataFrame:
     """What motion, age, sex and head size have to do with the scores, for each protocol of whole sites."""
     protocols = [name for name in ("loso", "loio") if name in set(results.predictions["protocol"])]
-    if results.participants[list(KNOWN)].isna().all(axis=None) or not protocols:
+    target, people = results.target, results.participants
+    if people[list(KNOWN)].isna().all(axis=None) or not protocols:
         return pd.DataFrame()
-    tables = [confounding(results.predictions, results.participants, name) for name in protocols]
+    tables = [
+        number_confounding(results.predictions, people, target, name)
+        if target.is_number
+        else confounding(results.predictions, people, name, target.classes if target.is_classes else ())
+        for name in protocols
+    ]
     return pd.concat([table.assign(protocol=name) for table, name in zip(tables, protocols, strict=True)])
 
 

@@ -36,7 +36,7 @@ from brainroam.data.people import COVARIATES
 from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.evaluation.code_version import code_version
-from brainroam.evaluation.splits import UNITS
+from brainroam.evaluation.splits import HELD_OUT
 from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.explanation import leading_axes
 from brainroam.methods.registry import TUNINGS, full_name, resolve
@@ -308,7 +308,7 @@ def _configure(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> li
         if name in configured:
             raise UsageError(f"{name} is named twice; name every method once, estimators by {{'mine': ...}}")
         if info.in_distribution_only and protocol != "cv":
-            raise UsageError(f"{name} cannot predict at a {UNITS[protocol]} it was not trained on; use cv for it")
+            raise UsageError(f"{name} cannot predict at a {HELD_OUT[protocol]} it was not trained on; use cv for it")
         info.require(fixed)
         configured[name] = info, fixed
     if not configured:

@@ -27,7 +27,7 @@ from brainroam.evaluation.duration import Pace
 from brainroam.evaluation.results import Results, results_of
 from brainroam.evaluation.run_records import RunSpec, Task, explanation_to_keep, make_tasks, plain
 from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
-from brainroam.evaluation.splits import UNITS, folds, protocol_of
+from brainroam.evaluation.splits import HELD_OUT, SEVERAL_SITES, folds, protocol_of
 from brainroam.evaluation.stats.classes import counted_people
 from brainroam.evaluation.stats.classes import site_metrics as class_metrics
 from brainroam.evaluation.stats.metrics import (
@@ -177,7 +177,9 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     def metrics_of(who: np.ndarray | slice) -> dict[str, float | int]:
         return measured.metrics(people_of(scans[who], ()))
 
-    several = spec.protocol == "halves"  # one model, so that each of its sites can be measured by itself
+    if spec.protocol == "loio":
+        scans = scans.assign(institution=spec.fold)  # also where names of sites tell it
+    several = spec.protocol in SEVERAL_SITES  # one model, so that each of its sites can be measured by itself
     names = [name for name in ("person", "institution") if name in scans]
     by_site = {name: metrics_of(site == name) for name in np.unique(site)} if several else metrics_of(slice(None))
     return plain(
@@ -310,7 +312,7 @@ def _select_folds(
     every = {fold.name: fold for fold in folds(cohort.table, protocol, n_splits, n_repeats)}
     for name in sites or ():
         if name not in every:
-            raise unknown(f"{UNITS[protocol]} to hold out", name, every)
+            raise unknown(f"{HELD_OUT[protocol]} to hold out", name, every)
     return [fold for name, fold in every.items() if sites is None or name in sites]
 
 

@@ -14,6 +14,7 @@ Every JSON file is written once and at once, so several commands may work in one
 The run files are the truth; the tables are written from them.
 """
 
+import shlex
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,6 +64,22 @@ PARTICIPANTS = (
 
 TABLES = ("scores.csv", "predictions.csv")
 PROGRAM = "brainroam"
+#: Options of commands that say how and where to compute, or what to leave out of a study: the question is the same.
+WITH_VALUE = ("--jobs", "--memory", "--engine", "--scheduler", "--cluster", "--cluster-config", "--out", "--skip")
+ALONE = ("--force", "--partial", "--json", "--open", "--quiet", "-q", "--verbose", "-v")
+
+
+def question_of(command: str) -> list[str]:
+    """The words of a command without those that say how it is computed and shown.
+
+    >>> question_of("brainroam run study.yaml --jobs 2 --open --seeds=3")
+    ['brainroam', 'run', 'study.yaml', '--seeds=3']
+    """
+    words, kept = shlex.split(command), list[str]()
+    for before, word in zip(["", *words], words, strict=False):
+        if before not in WITH_VALUE and word not in (*WITH_VALUE, *ALONE) and word.partition("=")[0] not in WITH_VALUE:
+            kept.append(word)
+    return kept
 
 
 class RunsFolder:
@@ -155,7 +172,11 @@ class RunsFolder:
             self.damaged_plans.pop(file.name, None)
         if command.startswith(f"{PROGRAM} "):  # the study file has changed: it no longer asks for what it asked for
             self._forget_plans(
-                [other for other, (typed, _) in self._plans.items() if typed == command and other != file]
+                [
+                    other
+                    for other, (typed, _) in self._plans.items()
+                    if other != file and question_of(typed) == question_of(command)
+                ]
             )
         self._plans.pop(file, None)
         self._plans[file] = command, specs  # the last: of two versions of a run it asks for the newer
@@ -164,6 +185,18 @@ class RunsFolder:
 
     def _collect_planned(self) -> None:
         self.planned = {spec.hash: spec for _, specs in self._plans.values() for spec in specs}
+
+    @property
+    def wanted(self) -> list[RunSpec]:
+        """The runs of the study as it is now: those asked for, and finished ones in their place by other code.
+
+        What was finished for a method that the study no longer names is kept, and counts again once it is asked for.
+        Without any plan all finished runs are the study.
+        """
+        asked = {spec.key for _, specs in self._plans.values() for spec in specs}
+        done = [spec for spec, outcome in self.runs.values() if outcome["status"] == "done"]
+        instead = {spec.hash: spec for spec in done if spec.key in asked or not self._plans}
+        return list((self.planned | instead).values())
 
     def _forget_plans(self, files: Sequence[Path]) -> None:
         for file in files:

@@ -4,7 +4,7 @@
 record  what is held out                                            what it says
 ======  ==========================================================  ================================================
 loso    every site once                                             the next site
-loio    every institution once, with all its sites                  the next institution
+loio    every institution once, with all its sites                  a site of another institution
 halves  a random half of the sites, then the other; repeatedly      the next site, for a model of half as many sites
 cv      a random part of every site, stratified by site and label   new people at known sites
 ======  ==========================================================  ================================================
@@ -24,7 +24,10 @@ from brainroam.data.names import institutions_by_name, refuse_aliases, shared_in
 from brainroam.data.people import group_codes
 from brainroam.errors import DataError, UsageError, listed, unknown
 
-UNITS = {"loso": "site", "loio": "institution", "halves": "site", "cv": "in-distribution fold"}
+#: What is measured by itself: people of two sites of an institution were scanned otherwise, and are not compared.
+UNITS = {"loso": "site", "loio": "site", "halves": "site", "cv": "in-distribution fold"}
+HELD_OUT = {**UNITS, "loio": "institution"}  # what a fold is
+SEVERAL_SITES = ("loio", "halves")  # protocols of which a fold may hold several sites, each measured by itself
 TITLES = {
     "loso": "leave-one-site-out",
     "loio": "leave-one-institution-out",

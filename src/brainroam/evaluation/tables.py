@@ -1,7 +1,7 @@
 """``scores.csv`` and ``predictions.csv``: what the runs of a study say, one row per run and site, and one per scan.
 
-``site`` is what was held out and measured, ``fold`` the run's share of the people. The two are the same wherever one
-site (institution, in-distribution fold) is held out at a time; a fold of ``halves`` holds several sites, a row each.
+``site`` is what was measured, ``fold`` the run's share of the people. The two are the same wherever one site (or
+in-distribution fold) is held out at a time; a half of the sites or an institution holds several, a row each.
 
 ``person`` says whose scan it is, the ``subject`` itself where everybody has one; ``institution`` is that of the site,
 empty where none is given. Metrics are of people: who has several scans counts once, with the mean of the scores.
@@ -23,6 +23,7 @@ import pandas as pd
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.evaluation.run_records import RunSpec
+from brainroam.evaluation.splits import SEVERAL_SITES
 from brainroam.evaluation.stats import classes, numbers
 from brainroam.evaluation.stats.metrics import METRICS, site_metrics
 
@@ -128,8 +129,8 @@ def others_mean(predictions: pd.DataFrame, key: Sequence[Any], target: Target) -
 
 
 def metrics_by_site(spec: RunSpec, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The metrics of a run at each site it held out: the fold itself, or the sites of a half."""
-    return result["metrics"] if spec.protocol == "halves" else {spec.fold: result["metrics"]}
+    """The metrics of a run at each site it held out: the fold itself, or the sites of a half or an institution."""
+    return result["metrics"] if spec.protocol in SEVERAL_SITES else {spec.fold: result["metrics"]}
 
 
 def require_types(columns: Iterable[str], rows: Iterable[tuple]) -> None:

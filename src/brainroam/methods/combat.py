@@ -14,22 +14,26 @@ with gamma* = 0 and delta* = 1: its edges are left as they are. Johnson, Li & Ra
 Fortin et al. (2018) NeuroImage 167:104-120. Diagnosis is not among the covariates: it is unknown at a new site.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
 from pydantic import PositiveFloat
+from sklearn.exceptions import ConvergenceWarning
 
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
+from brainroam.errors import listed
 from brainroam.methods.base import EVERY_TARGET, MethodInfo
 from brainroam.methods.edge_features import EdgeFeatures
 from brainroam.methods.linear import EdgeModel
 from brainroam.methods.registry import register
 
 TOLERANCE, MAX_STEPS = 1e-4, 200  # of the iteration for a site's shift and scale
+ROUNDING = 1e-20  # variances of standardised edges below which people do not differ
 
 
 class CombatRidge(EdgeModel):
@@ -78,17 +82,33 @@ def combat(values: np.ndarray, site: np.ndarray, covariates: np.ndarray) -> np.n
     sigma = np.sqrt((residual**2).mean(axis=0))
     sigma = np.where(sigma > 0, sigma, 1.0)
     z = (values - expected) / sigma
+    unsettled = []
     for e in range(len(sites)):
         if counts[e] > 1:
-            shift, scale = _estimate_site_effect(z[where == e])
+            shift, scale, change = _estimate_site_effect(z[where == e])
             z[where == e] = (z[where == e] - shift) / scale
+            unsettled += [sites[e]] if change >= TOLERANCE else []
+    if unsettled:
+        warnings.warn(
+            f"ComBat did not converge in {MAX_STEPS} steps at {listed(unsettled)}: its estimates of shift and scale of "
+            f"these sites were still changing by more than {TOLERANCE:.2%}, so their people are harmonised less "
+            "exactly; such sites have very few people, or people whose measures do not belong together "
+            "(brainroam check)",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return z * sigma + expected
 
 
-def _estimate_site_effect(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means of one site's shift (normal prior) and scale (inverse gamma prior on its square) per edge."""
-    n = len(z)
-    shift_hat, square_hat = z.mean(axis=0), z.var(axis=0, ddof=1)
+def _estimate_site_effect(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Posterior means of one site's shift (normal prior) and scale (inverse gamma prior on its square) per edge.
+
+    Also the last relative change of either. Of a single edge, or where people of the site are all the same, there is no
+    distribution over edges to shrink towards, and the site's own estimates stand.
+    """
+    n, shift_hat, square_hat = len(z), z.mean(axis=0), z.var(axis=0, ddof=1)
+    if len(square_hat) == 1 or np.ptp(square_hat) < ROUNDING:
+        return shift_hat, np.where(square_hat > ROUNDING, np.sqrt(square_hat), 1.0), 0.0
     prior_mean, prior_variance = shift_hat.mean(), shift_hat.var(ddof=1)
     mean, variance = square_hat.mean(), square_hat.var(ddof=1)
     shape, rate = mean**2 / variance + 2, mean * (mean**2 / variance + 1)
@@ -101,7 +121,7 @@ def _estimate_site_effect(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shift, square = new_shift, new_square
         if change < TOLERANCE:
             break
-    return shift, np.sqrt(square)
+    return shift, np.sqrt(square), change
 
 
 def _relative(new: np.ndarray, old: np.ndarray) -> float:

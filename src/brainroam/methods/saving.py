@@ -12,7 +12,7 @@ from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import DROPPED, READ_AS
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer
-from brainroam.errors import DataError, ModelFileError, UsageError, listed, visible
+from brainroam.errors import DataError, ModelFileError, UsageError, listed, visible, warn_user
 from brainroam.methods.base import MEASURED
 from brainroam.methods.blocks import BlockSum
 from brainroam.methods.familiarity import Familiarity, sketch
@@ -85,8 +85,55 @@ def write_method(path: str | Path, method: TunedMethod, header: dict[str, Any]) 
     return save_model(path, header, {**method.state(), **familiarity})
 
 
+def blocks_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
+    """New people with their blocks called as in training, the model's own first.
+
+    Data whose own measurement has no name are the model's own. A block of another name is the only one of the model
+    whose regions or columns it has; what that does not tell stays as it is.
+    """
+    named = header.get("blocks", {})
+    if not named:
+        return cohort
+    here = list(cohort.blocks) or [cohort.block_name]
+    order = [name for name, _ in header["configuration"]["blocks"]]
+    own = next((name for name in order if named[name] == header["atlas"]), None)
+    names = {name: name for name in here}
+    if own is not None and own not in here and cohort.block_name == cohort.measure not in named:
+        names[cohort.block_name] = own
+    lacking, others = set(named) - set(names.values()), [name for name in here if names[name] not in named]
+    has = {name: cohort.block(name).atlas.identity["labels_sha256"] for name in others}
+    for wanted in lacking:
+        alike = [name for name in others if has[name] == named[wanted]["labels_sha256"]]
+        rivals = [name for name in lacking if named[name]["labels_sha256"] == named[wanted]["labels_sha256"]]
+        if len(alike) == len(rivals) == 1:
+            names[alike[0]] = wanted
+    first = [name for name in here if names[name] == own]
+    names = {name: names[name] for name in [*first, *(name for name in here if name not in first)]}
+    for name in here:
+        if name not in (names[name], cohort.measure):
+            whose = (
+                f"of the model, which has the same {'columns' if cohort.block(name).measure == 'table' else 'regions'}"
+            )
+            warn_user(f"the block {name!r} of these people is read as {names[name]!r} {whose}")
+    return cohort if list(names.items()) == [(name, name) for name in here] else cohort.with_blocks_called(names)
+
+
+def require_blocks(header: dict[str, Any], cohort: Cohort) -> None:
+    """An error unless new people have every block that the model reads."""
+    here = list(cohort.blocks) or [cohort.block_name]
+    lacking = [name for name in header.get("blocks", {}) if name not in here]
+    if lacking:
+        raise DataError(
+            f"the model reads the blocks {listed(sorted(header['blocks']))}, and these data have {listed(here)}: give "
+            f"{listed(lacking)} by that name (--block {lacking[0]}=PATH; blocks: in a study file; a dictionary in "
+            "Python). Some people may lack a block, not all"
+        )
+
+
 def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
-    """New people prepared as the training people were: longer scans are cut, other differences are warned of.
+    """New people prepared as the training people were.
+
+    Blocks have the names of the training, longer scans are cut, and other differences are warned of.
 
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
@@ -94,6 +141,7 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     >>> prepared_as_in_training(trained, cohort).table["n_timepoints"].max()
     np.int64(100)
     """
+    cohort = blocks_as_in_training(header, cohort)
     prepared = header.get("training", {}).get("prepared", [])
     steps = [visible(str(step)) for step in prepared] if isinstance(prepared, list) else []
     crop, here = crop_of(steps), crop_of(cohort.prepared)
@@ -119,6 +167,7 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
     try:
         method = TunedMethod(method_info(header["method"]), header["tuning"], **header["fixed"])
         if cohort is not None:
+            cohort = blocks_as_in_training(header, cohort)
             require_regions(header, cohort)
         method.configuration_, method.notes_ = header["configuration"], header["notes"]
         method.load_state(arrays)
@@ -127,9 +176,11 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
             limits = {str(name): float(value) for name, value in header["familiarity"].items()}
             method.familiarity_ = Familiarity(limits, arrays["familiarity"], arrays.get("familiarity_scale"))
         if cohort is not None:
-            with suppress(DataError):  # about these people, not about the model
+            with suppress(DataError):  # about these people, too
                 _require_use(method, cohort.subset([0]))
         return method, header
+    except DataError:  # about these people, not about the model
+        raise
     except (UsageError, LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error
 
@@ -149,16 +200,12 @@ def _require_use(method: TunedMethod, first: Cohort) -> None:
 
 def require_regions(header: dict[str, Any], cohort: Cohort) -> None:
     """An error unless the data have the model's regions; of a model of bare arrays only their number is known."""
+    require_blocks(header, cohort)
     if (trained := header["measure"]) != cohort.measure:
         raise DataError(
             f"the model was trained on {MEASURED[trained]}, but these people have {MEASURED[cohort.measure]}"
         )
     for name, trained_on in header.get("blocks", {}).items():
-        if name not in (cohort.blocks or [cohort.block_name]):
-            raise DataError(
-                f"the model reads the block {name!r} beside others, and these data have none of that name; give it "
-                f"(--block {name}=PATH): some people may lack it"
-            )
         if name != cohort.block_name:
             _require_same_block(name, trained_on, header["columns"].get(name), cohort.block(name))
     n_rois = header["atlas"]["n_regions"]

@@ -30,7 +30,13 @@ from brainroam.methods.arrays import anonymous_cohort, require_measures, warn_of
 from brainroam.methods.base import MEASURED, MethodInfo
 from brainroam.methods.explanation import Explanation
 from brainroam.methods.registry import resolve
-from brainroam.methods.saving import describe_method, require_regions, write_method
+from brainroam.methods.saving import (
+    blocks_as_in_training,
+    describe_method,
+    require_blocks,
+    require_regions,
+    write_method,
+)
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.parameters import says_how_to_call
 
@@ -176,6 +182,9 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         trained: str | None = None,
     ) -> Cohort:
         people = anonymous_cohort(X, values if target.is_two_classes else None, site, tr)
+        if trained is not None:
+            people = blocks_as_in_training(self.header_, people)
+            require_blocks(self.header_, people)
         if trained not in (None, people.measure):
             one = "; the series of one person is given in a list, [x]" if trained == "series" else ""
             raise DataError(f"the model was fitted on {MEASURED[trained]}, but X holds {MEASURED[people.measure]}{one}")
@@ -191,7 +200,11 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         """People to be read, as a cohort that has the regions and covariates of the training people."""
         check_is_fitted(self, "model_")
         trained, n_rois = self.header_["measure"], self.header_["atlas"]["n_regions"]
-        cohort = X if isinstance(X, Cohort) else self._cohort(X, None, site, covariates, tr, trained=trained)
+        if isinstance(X, Cohort):
+            cohort = blocks_as_in_training(self.header_, X)
+            require_blocks(self.header_, cohort)
+        else:
+            cohort = self._cohort(X, None, site, covariates, tr, trained=trained)
         if cohort.n_rois != n_rois:
             raise DataError(
                 f"the model was fitted on {n_rois} regions but these people have {cohort.n_rois}: another atlas?"

@@ -28,7 +28,7 @@ from brainroam.evaluation.stats.compare import ALPHA, Comparison, compare_method
 from brainroam.evaluation.stats.confounding import KNOWN, confounding_by_site
 from brainroam.evaluation.stats.families import compared, main_method
 from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
-from brainroam.evaluation.stats.metrics import average_seeds
+from brainroam.evaluation.stats.metrics import average_seeds, mean_over_sites
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.tables import KEY
 from brainroam.methods.registry import bare_name
@@ -210,12 +210,19 @@ class ReportData:
 
     @property
     def references(self) -> dict[str, float]:
-        """The mean AUC of the plain ridge, where it was run and is not the method of the report itself."""
+        """The mean AUC of the plain ridge, where it was run at the same sites and is not the method of the report."""
         plain = self.beside(PLAIN)
         if plain not in self.compared or self.method == plain:
             return {}
-        mean = float(self.row_of(plain)["auc"])
+        mean = self.mean_beside(plain)
         return {PLAIN: mean} if np.isfinite(mean) else {}
+
+    def mean_beside(self, other: str) -> float:
+        """Mean AUC of another method at the sites of the report's; NaN where it lacks one of them, as unfinished."""
+        own, auc = (self.gathered.auc[:, self.gathered.methods.index(name)] for name in (self.method, other))
+        here = np.isfinite(own)
+        weights = self.gathered.weights[here]
+        return mean_over_sites(auc[here], weights) if np.isfinite(auc[here]).all() else float("nan")
 
     @cached_property
     def people(self) -> pd.DataFrame:
@@ -244,8 +251,10 @@ class ReportData:
         """`confounding_by_site` of the compared methods; empty for folds, or where no covariate is known."""
         if self.protocol == "cv" or self.participants[list(KNOWN)].isna().all(axis=None):
             return pd.DataFrame()
-        rows = self.results.predictions
-        return confounding_by_site(rows[rows["method"].isin(self.compared)], self.participants, self.protocol)
+        rows, target = self.results.predictions, self.results.target
+        rows = rows[rows["method"].isin(self.compared)]
+        classes = target.classes if target.is_classes else ()
+        return confounding_by_site(rows, self.participants, self.protocol, classes)
 
     @cached_property
     def groups(self) -> pd.DataFrame:
@@ -259,7 +268,7 @@ class ReportData:
 
     @property
     def unit(self) -> str:
-        """What is held out and measured: a site, an institution, or a fold of people."""
+        """What is measured by itself: a site, or a fold of people."""
         return UNITS[self.protocol]
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from brainroam.evaluation.stats.target_comparison import count_of_sites
 from brainroam.report.page import render
 
 MEANING = {
@@ -93,6 +94,14 @@ class Column:
     show: Callable[[Any], str] = str
     of_row: bool = False
     meaning: str | None = None
+
+
+OVER = Column("n_sites", "Sites", lambda row: count_of_sites(row["n_sites"], row["of_sites"]), of_row=True)
+
+
+def lack_sites(rows: pd.DataFrame) -> bool:
+    """Whether rows are over different sites, as of a study that is not finished."""
+    return bool((rows["n_sites"] < rows["of_sites"]).any())
 
 
 def table(rows: pd.DataFrame, columns: Sequence[Column], name: str, caption: str) -> Markup:

@@ -4,7 +4,7 @@ Of a number: what travels, predicted against true by site, errors by site. Of cl
 was called what by site, AUC by site.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -26,8 +26,10 @@ from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten,
 from brainroam.report.page import Drawing, render
 from brainroam.report.sections.adaptation import adaptation_section
 from brainroam.report.sections.audit import audit_section, check_section
+from brainroam.report.sections.confounding import confounding_section
 from brainroam.report.sections.next_site import plan_section
-from brainroam.report.tables import Column, fixed, interval, number, table
+from brainroam.report.sections.number_confounding import number_confounding_section
+from brainroam.report.tables import OVER, Column, fixed, interval, lack_sites, number, table
 from brainroam.utils.files import write_text
 
 LINE = 10  # people from which on a site's own line says something
@@ -105,6 +107,8 @@ def write_target_page(
     data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
     adaptation = adaptation_section(data)
     beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
+    confounds = number_confounding_section(data) if target.is_number else replace(confounding_section(data), gist="")
+    beside += [confounds] if confounds.html else []
     beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
@@ -125,7 +129,7 @@ def write_target_page(
         **content.tables,
     )
     if figures is not None:
-        for drawing in [*content.drawings, *adaptation.drawings]:
+        for drawing in [*content.drawings, *(drawing for section in beside for drawing in section.drawings)]:
             write(drawing, figures)
     return write_text(out, page + "\n")
 
@@ -165,7 +169,12 @@ def _number_content(results: Results, chosen: str, comparison: numbers.NumberCom
         ),
     )
     tables = {
-        "methods": table(comparison.table, METHODS, "methods", "Every method at held-out sites, the best order first"),
+        "methods": table(
+            comparison.table,
+            _with_counts(METHODS, comparison.table),
+            "methods",
+            "Every method at held-out sites, the best order first",
+        ),
         "sites": table(sites, SITES, "sites", f"{chosen} at every held-out site, the best order first"),
     }
     return Content(sites, [picture, forest], tables)
@@ -220,11 +229,16 @@ def _class_content(results: Results, chosen: str, comparison: classes.ClassCompa
     }
     rows = {
         "pairs": (of_pairs, PAIRS),
-        "methods": (comparison.table, _method_columns(target)),
+        "methods": (comparison.table, _with_counts(_method_columns(target), comparison.table)),
         "sites": (sites, _site_columns(target)),
         "confusion": (called, _confusion_columns(target)),
     }
     return Content(sites, drawings, {name: table(*rows[name], name, text) for name, text in captions.items()})
+
+
+def _with_counts(columns: Sequence[Column], methods: pd.DataFrame) -> list[Column]:
+    """The columns of methods, with the number of sites behind the name where methods lack some."""
+    return [columns[0], *([OVER] if lack_sites(methods) else []), *columns[1:]]
 
 
 def _method_columns(target: Target) -> list[Column]:

@@ -92,6 +92,13 @@ def test_a_study_from_init_to_report_and_prediction(table, tmp_path):
     assert compared.table["method"].tolist() == ["fc-ridge", "majority"]
     assert compared.paired["difference"].abs().iloc[0] == pytest.approx(compared.table["auc"].diff().abs().iloc[-1])
 
+    sites = sorted(results.scores["site"].unique())
+    few = results.scores[(results.scores["method"] == "majority") | (results.scores["site"] == sites[0])]
+    partial = compare_classes(few, results.predictions, results.target)
+    assert partial.table["method"].tolist() == ["majority", "fc-ridge"]
+    assert partial.table["of_sites"].tolist() == [len(sites)] * 2
+    assert any(f"over 1 of {len(sites)} sites" in note for note in partial.notes)
+
     fitted = run(app, ["fit", str(study), "--method", "fc-ridge", "--out", str(tmp_path / "model")])
     assert fitted.exit_code == 0, fitted.output
     shares = "HC=0.8,MDD=0.1,SCZ=0.1"

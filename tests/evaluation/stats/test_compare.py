@@ -226,7 +226,22 @@ def test_a_method_missing_at_a_site_is_compared_on_the_others():
     result = compare_methods(score_runs(predictions), predictions)
     assert result.paired["n_sites"].tolist() == [7]
     assert np.isfinite(result.paired[["low", "high"]].to_numpy()).all()
-    assert "two has no result at site3: it is judged on the others only." in result.notes
+    assert "two has no result at site3: its row is over 7 of 8 sites." in result.notes
+
+
+def test_a_method_that_lacks_sites_is_not_ranked_before_those_that_lack_none():
+    """Its mean is over other sites; the sentence on the pair is over the same."""
+    predictions = make_predictions({"poor": 0.2, "good": 1.5}, seeds=1)
+    few = predictions["site"].isin(["site0", "site1", "site2"])
+    partial = predictions[few | (predictions["method"] == "poor")]
+    result = compare_methods(score_runs(partial), partial)
+    assert result.table["method"].tolist() == ["poor", "good"]
+    assert result.table["auc"].is_monotonic_increasing
+    assert result.table[["n_sites", "of_sites"]].to_numpy().tolist() == [[8, 8], [3, 8]]
+    assert any("do not rank methods" in note for note in result.notes)
+    assert "over 3 sites" in result.sentences[0]
+    whole = compare_methods(score_runs(predictions), predictions)
+    assert whole.table["method"].tolist() == ["good", "poor"] and not any("rank" in note for note in whole.notes)
 
 
 def test_only_common_sites_count_in_a_difference():
@@ -285,7 +300,21 @@ def test_protocols_are_kept_apart():
     alone = compare_methods(score_runs(loso), loso)
     pd.testing.assert_frame_equal(both.paired[both.paired["protocol"] == "loso"].reset_index(drop=True), alone.paired)
     assert both.paired["n_sites"].tolist() == [5, 8]
-    assert "institutions" in both.sentences[0] and "sites" in both.sentences[1]
+    assert "leave-one-institution-out" in both.families[0] and "leave-one-site-out" in both.families[1]
+
+
+def test_institutions_that_are_held_out_whole_are_the_unit_and_their_sites_are_measured_apart():
+    """Shifts between the sites of an institution move nothing, as people of two scanners are not compared."""
+    predictions = make_predictions({"one": 1.0, "two": 0.5}, n_sites=8, seeds=1, protocol="loio")
+    number = predictions["site"].str.removeprefix("site").astype(int)
+    houses = predictions.assign(institution="house" + (number // 2).astype(str))
+    moved = houses.assign(score=houses["score"] + 50 * (number % 2))
+    one, other = (compare_methods(score_runs(people), people) for people in (houses, moved))
+    ranks = ["auc", "auc_low", "auc_high", "next_low", "next_high", "concordance"]
+    pd.testing.assert_frame_equal(one.table[ranks], other.table[ranks])
+    assert one.table["n_sites"].tolist() == [8, 8] and one.table["n_institutions"].tolist() == [4, 4]
+    assert "over 4 institutions" in one.sentences[0] and one.paired["n_sites"].tolist() == [4]
+    assert any("8 sites of 4 institutions, each held out whole" in note for note in one.notes)
 
 
 def test_scores_of_different_folds_are_never_ranked_together(runs):

@@ -92,3 +92,25 @@ def test_both_aucs_are_of_the_sites_where_something_can_be_taken_out(study):
     assert (found["n_sites"], found["of_sites"], expected["of_sites"]) == (2, 3, 2)
     columns = ["auc", "auc_without_motion", "auc_without_age_sex", "auc_without_all"]
     assert found[columns].tolist() == expected[columns].tolist()
+
+
+def test_of_several_classes_the_slope_is_that_of_a_regression_with_all_of_them():
+    rng = np.random.default_rng(0)
+    code, site = np.tile([0, 1, 2, 1], 45), np.repeat(["A", "B", "C"], 60)
+    people = pd.DataFrame({"subject": [f"p{i:03}" for i in range(180)], "mean_fd": rng.lognormal(-2 + 0.3 * code, 0.5)})
+    people["age"], people["sex"] = rng.normal(15, 4, 180), rng.integers(2, size=180)
+    motion, names = np.log(people["mean_fd"]), ["HC", "MDD", "SCZ"]
+    scores = {f"score_{name}": (code == k) + motion + rng.normal(size=180) for k, name in enumerate(names)}
+    runs = people[["subject"]].assign(method="m", protocol="loso", seed=0, site=site, label=code, **scores)
+    found = confounding_by_site(runs, people, classes=names).set_index("site")
+    for name, here in runs.assign(motion=motion).groupby("site"):
+        design = np.column_stack([np.eye(3)[here["label"]], here["motion"]])
+        slopes = [LinearRegression(fit_intercept=False).fit(design, here[key]).coef_[3] for key in scores]
+        left = [here[key] - slope * here["motion"] for key, slope in zip(scores, slopes, strict=True)]
+        for column, values in (("auc", [here[key] for key in scores]), ("auc_without_motion", left)):
+            expected = np.mean([roc_auc_score(here["label"] == k, value) for k, value in enumerate(values)])
+            assert found.loc[name, column] == pytest.approx(expected)
+    means = confounding(runs, people, classes=names).iloc[0]
+    assert means["auc_without_motion"] > means["auc"] + 0.03 and 0.55 < means["motion_alone"] < 0.8
+    rare = runs.assign(label=runs["label"].mask((runs["label"] == 2) & (runs.index > 6), 1))  # 2 people of SCZ at A
+    assert np.isfinite(confounding_by_site(rare, people, classes=names)["auc_without_all"]).all()

@@ -51,6 +51,16 @@ def test_the_verdict_says_what_travels(results):
     assert found.paired["p"].notna().all()
 
 
+def test_a_method_that_lacks_sites_stands_last_and_says_so(results):
+    rows = results.scores
+    few = rows[(rows["method"] == "majority") | rows["site"].isin(["S01", "S02"])]
+    found = compare_numbers(few, results.predictions, results.target)
+    assert found.table["method"].tolist() == ["majority", "fc-ridge"]
+    assert found.table[["n_sites", "of_sites"]].to_numpy().tolist() == [[5, 5], [2, 5]]
+    assert "fc-ridge has no result at S03, S04, S05: its row is over 2 of 5 sites." in found.notes
+    assert found.table["r"].is_monotonic_increasing
+
+
 def test_runs_of_a_number_are_read_back_and_resumed(results):
     again = brainroam.evaluation.results.load_runs(results.path)
     assert again.target == results.target

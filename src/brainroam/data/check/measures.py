@@ -19,6 +19,8 @@ from brainroam.errors import counted, listed
 
 FACTOR = 5.0  # of a site's median from that of the others, beyond which a unit differs (mm and cm: 10)
 FAR = 6.0  # median distances, of people within sites and of sites, beyond which a factor is none of them (4 SD)
+NEAR_TEN, NEARLY_ALL = 0.15, 0.8  # of a power of ten, in its logarithm; share of a site's columns
+ALIKE = 1.5  # factors of one unit: the largest over the smallest
 MANY_SITES = 3  # with other units, beyond which they are one finding
 MANY = 0.05  # share of people with a zero in a column whose others are all positive
 
@@ -241,7 +243,8 @@ def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
 def units(cohort: Cohort) -> Iterator[Finding]:
     """Sites whose positive columns have another size than everywhere else; many such sites are one finding.
 
-    Scanners differ: a factor counts where it is far beyond what people within sites, and other sites, differ by.
+    Scanners differ: a factor counts where it is far beyond what people within sites, and other sites, differ by. Those
+    that no unit explains, as they differ from column to column, are one finding on the effects of these sites.
     """
     values, site = np.concatenate(cohort.series), cohort.table["site"].to_numpy()
     names = np.array(cohort.atlas.labels, dtype=object)
@@ -255,17 +258,47 @@ def units(cohort: Cohort) -> Iterator[Finding]:
         least = np.maximum(np.log(FACTOR), FAR * np.maximum(within, between))
         strange = np.isfinite(gaps) & (np.abs(gaps) > least)
     strange_at = {name: row for name, row in zip(cohort.sites, strange, strict=True) if row.any()}
+    by_site = dict(zip(cohort.sites, gaps, strict=True))
+    of_units = {name: row for name, row in strange_at.items() if _is_unit(by_site[name], row)}
+    others = {name: row for name, row in strange_at.items() if name not in of_units}
+    if others:
+        each = listed(f"{name} ({row.sum()} of {len(row)} columns)" for name, row in others.items())
+        message = f"columns are of another size than at other sites, by factors that differ from one to another: {each}"
+        remedy = (
+            "no unit does that, but strong site effects do: another scanner, software version or scaling; see whether "
+            "these sites were processed as the others. Methods take out the means of sites, not their spread"
+        )
+        yield Finding("warning", "site-effects", message, remedy)
     remedy = "give all sites one unit (mm, not cm)"
-    if len(strange_at) > MANY_SITES:
-        each = listed(f"{name} ({row.sum()})" for name, row in strange_at.items())
-        message = f"columns are of another size than at other sites, at {len(strange_at)} sites: {each}"
+    if len(of_units) > MANY_SITES:
+        each = listed(f"{name} ({row.sum()})" for name, row in of_units.items())
+        message = f"columns are of another size than at other sites, at {len(of_units)} sites: {each}"
         yield Finding("warning", "other-units", message, remedy)
         return
-    for name, row in strange_at.items():
-        factor = np.exp(gaps[cohort.sites.index(name)])
+    for name, row in of_units.items():
+        factor = np.exp(by_site[name])
         each = listed(f"{n} (x {r:.3g})" for n, r in zip(names[row], factor[row], strict=True))
-        message = f"{row.sum()} columns are of another size than at other sites: {each}"
+        message = f"{counted(int(row.sum()), 'column is', 'columns are')} of another size than at other sites: {each}"
         yield Finding("warning", "other-units", message, remedy, name)
+
+
+def _is_unit(gaps: np.ndarray, strange: np.ndarray) -> bool:
+    """Whether the log factors (M,) of a site's strange columns are those of a unit.
+
+    Of several they are the same, or nearly all powers of ten; and nearly all other columns are as at other sites or of
+    the same factors, where the effects of a site leave all sizes between.
+
+    >>> factors, strange = np.array([10, 11, 950, 1.1]), np.array([True, True, True, False])
+    >>> _is_unit(np.log(factors), strange), _is_unit(np.log([6, 30, 50, 1]), strange)
+    (True, False)
+    """
+    tens, others = gaps[strange] / np.log(10), gaps[~strange & np.isfinite(gaps)]
+    apart = np.abs(others[:, None] - gaps[strange]).min(axis=1)
+    between = (np.abs(others) > np.log(FACTOR) / 2) & (apart > np.log(ALIKE))
+    if between.sum() > (1 - NEARLY_ALL) * len(others):
+        return False
+    powers = np.mean(np.abs(tens - np.round(tens)) < NEAR_TEN) >= NEARLY_ALL
+    return bool(powers or (len(tens) > 1 and np.ptp(gaps[strange]) < np.log(ALIKE)))
 
 
 def zeros(cohort: Cohort) -> Iterator[Finding]:

@@ -9,7 +9,6 @@ columns of measures, or an array with a row, or a matrix, for each of them.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from brainroam.data.detect.files import around_id, series_files, template_of
+from brainroam.data.detect.files import around_id, readable, series_files, template_of
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.measurements import resembles_matrix
 from brainroam.data.names import unpadded
@@ -127,10 +126,7 @@ def groups_of(folder: Path, files: Iterable[Path], ids: Iterable[str]) -> list[G
 
 def _kind(files: Sequence[Path]) -> str:
     """What one person's files hold: series, matrices, or something that is not read ("")."""
-    some = []
-    for file in files[:: -(-len(files) // LOOKED_AT)]:
-        with suppress(BrainroamError):
-            some.append(read_series(file).values)
+    some = [one.values for one in readable(files[:: -(-len(files) // LOOKED_AT)])]
     if not some:
         return UNREADABLE
     if all(resembles_matrix(x) for x in some):

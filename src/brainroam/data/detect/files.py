@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from brainroam.data.atlas import SHIPPED
@@ -11,8 +12,9 @@ from brainroam.data.names import canonical, unpadded
 from brainroam.data.readers.locate import ID, SITE, files_below, match_template, refuse_volumes
 from brainroam.data.readers.repeats import with_stars
 from brainroam.data.readers.series import read_series, region_count, suffix_of
+from brainroam.data.readers.text import Series
 from brainroam.data.target import is_control
-from brainroam.errors import listed
+from brainroam.errors import BrainroamError, listed
 
 LOOKED_AT = 12  # series that are read to learn their shape
 NEARLY_ALL = 0.9
@@ -52,9 +54,18 @@ def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess)
         _look_for_sites([path.relative_to(folder).parts for path in candidates], guess)
     step = max(-(-len(candidates) // LOOKED_AT), 1)
     some = candidates[::step]  # all over the table, which may be sorted by site
-    series = [read_series(file, guess.options.get("mat_key")) for file in some]
+    series = readable(some, guess.options.get("mat_key"))
     named = any(person.names is not None for person in series)
     _look_at_shapes([person.values.shape for person in series], named, guess)
+
+
+def readable(files: Iterable[Path], mat_key: str | None = None) -> list[Series]:
+    """What is in those of some files that can be read; a damaged one is named when people are read."""
+    series = []
+    for file in files:
+        with suppress(BrainroamError):
+            series.append(read_series(file, mat_key))
+    return series
 
 
 def _telling_sites(folder: Path, template: str, ids: list[str], sites: list[str]) -> str | None:

@@ -36,6 +36,8 @@ class Guess:
         Several measurements of the same people, as a study file has them; empty where there is one.
     files : list of Path or None
         The files of single people that are the data, where others are blocks; None for all.
+    exclude : list of str or None
+        Ids, or files of ids, of people who are left out.
     """
 
     reader: str
@@ -47,6 +49,7 @@ class Guess:
     target: str | None = None
     blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: list[Path] | None = None
+    exclude: list[str] | None = None
 
     @property
     def name(self) -> str:

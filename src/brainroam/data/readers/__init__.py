@@ -16,6 +16,7 @@ from typing import Any
 
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
+from brainroam.data.exclusion import People
 from brainroam.data.readers import abcd, abide, adhd200, bids, folder, npy, rest_meta_mdd, srpbs, store, wide_table
 from brainroam.data.readers.abide import fetch_abide
 from brainroam.data.readers.participants import Request, Scratch
@@ -66,6 +67,7 @@ def read_cohort(
     target: str | None = None,
     covariates: Iterable[str] = (),
     keep_unmeasured: bool = False,
+    exclude: People | None = None,
     **options: Any,
 ) -> Cohort:
     """Read people from a path of any layout, as they are; `brainroam.load_cohort` prepares them and tells the rest."""
@@ -87,6 +89,7 @@ def read_cohort(
         target=target,
         covariates=tuple(map(str, covariates)),
         keep_unmeasured=keep_unmeasured,
+        exclude=exclude,
     )
     if preset is not None:
         published = _preset(preset, name)

@@ -199,10 +199,11 @@ def read(
     table["subject"] = [name and on_disk.get(unpadded(name), f"sub-{bare_id(name)}") for name in table["subject"]]
     chosen = choose(scans, repeats)
     rows = rows_of_scans(table, chosen)
-    if "mean_fd" not in rows:
-        rows["mean_fd"] = [mean_displacement(chosen.files.get(name, ())) for name in rows["subject"]]
     roster = Participants(rows, request, sources[0])
     roster.require_files(chosen.first_files, f"a series of {roi_set} below {roots[0]}")
+    if "mean_fd" not in rows:
+        read = {name: paths for name, paths in chosen.files.items() if name not in roster.unmeasured}
+        roster.table["mean_fd"] = [mean_displacement(read.get(name, ())) for name in roster.table["subject"]]
     cohort = roster.cohort(lambda subject: read_and_join(chosen.files[subject], read_with_tr), roi_set)
     made = describe_extraction(roots[0])
     return cohort if made is None else cohort.noting(made)

@@ -9,7 +9,8 @@ their names: measures of a brain are many and share parts of their names, a ques
 import glob
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,10 +157,11 @@ def _are_scales(values: np.ndarray) -> np.ndarray:
     return whole & np.array(few, dtype=bool)
 
 
-def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) -> Cohort:
+def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path], unread: Container[str] = ()) -> Cohort:
     """A further measurement of the people of a cohort: ``{table: ..., columns: ...}`` or ``{matrices: ..., ids: ...}``.
 
-    ``ids`` is the table that says whose rows the one array of everybody has, one after the other.
+    ``ids`` is the table that says whose rows the one array of everybody has, one after the other. Files of the people
+    of ``unread`` are not opened.
     """
     kinds = [kind for kind in KINDS if kind in entry]
     if len(kinds) != 1:
@@ -172,7 +174,7 @@ def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) 
         return _read_one_array(files[0], cohort, order)
     if kinds[0] == "table":
         return _read_tables(files, cohort, entry.get("columns", "*"))
-    return _read_arrays(files, cohort, kinds[0])
+    return _read_arrays(files, cohort, kinds[0], unread)
 
 
 def paths_of(entry: Mapping[str, Any]) -> list[str]:
@@ -194,12 +196,21 @@ def guess_block(path: str | Path) -> dict[str, Any]:
     place = Path(path)
     files = files_below(place, 1) if place.is_dir() else []
     if place.is_dir() and not (files and all(is_table(file) for file in files) and _is_of_many(files[0])):
-        return {"matrices": str(path)}
+        return {"series" if _holds_series(place) else "matrices": str(path)}
     if place.is_dir():
         return {"table": [str(file) for file in files]}
     return (
         {"table": str(path)} if is_table(place) or any(mark in str(path) for mark in "*?") else {"matrices": str(path)}
     )
+
+
+def _holds_series(folder: Path) -> bool:
+    """Whether the first file of a person that can be read is no square matrix."""
+    for file in files_below(folder):
+        if suffix_of(file):
+            with suppress(ReaderError):
+                return not _square(read_series(file).values)
+    return False
 
 
 def _is_of_many(path: Path) -> bool:
@@ -272,7 +283,7 @@ def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:
     return joined
 
 
-def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str) -> Cohort:
+def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str, unread: Container[str]) -> Cohort:
     """Matrices or series, a file each, named by the id; of several files of a person the first session."""
     file_of: dict[int, Path] = {}
     keys = _positions(cohort.table)
@@ -283,6 +294,7 @@ def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str) -> Cohort:
             inside = inside or [k for word in map(same_id, file.parts[:-1]) for k in keys.get(word, ())]
             for k in inside:
                 file_of.setdefault(k, file)
+    file_of = {k: file for k, file in file_of.items() if cohort.table["subject"].iat[k] not in unread}
     if not file_of:
         raise ReaderError(f"no file of {listed(files)} is named by an id, as {cohort.table['subject'].iat[0]}")
     series = [read_series(file) for file in file_of.values()]

@@ -21,6 +21,7 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognise_atlas
 from brainroam.data.cohort import Cohort
+from brainroam.data.exclusion import People, people_named
 from brainroam.data.measurements import empty_measurement, resembles_matrix
 from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
@@ -87,7 +88,7 @@ class Request:
     series are kept on disk as they are read. ``workers`` read files side by side. ``target`` is the column that is
     predicted instead of the diagnosis; nobody is then left out for want of one. ``covariates`` are columns that the
     study names. With ``keep_unmeasured`` people without a file stay, with nothing measured: other blocks may tell of
-    them.
+    them. Files of the people of ``exclude`` are not opened.
     """
 
     atlas: str | Path | Atlas | None = None
@@ -99,6 +100,7 @@ class Request:
     target: str | None = None
     covariates: tuple[str, ...] = ()
     keep_unmeasured: bool = False
+    exclude: People | None = None
 
     def asked_columns(self, raw: pd.DataFrame) -> dict[str, pd.Series]:
         """What a layout with columns of its own keeps besides them, of those that its table has.
@@ -155,7 +157,7 @@ class Participants:
         table, twice = one_row_each(table)
         self.table = table[_is_at_chosen_site(table, request)].reset_index(drop=True)
         self.excluded: list[tuple[str, str]] = twice
-        self._unmeasured: set[str] = set()
+        self.unmeasured: set[str] = set()  # whose files are not read, though they stay in the table
         self.exclude(is_empty(self.table["site"]), f"no site in {source}")
 
     def exclude(self, mask: Sequence[bool] | pd.Series, reason: str | pd.Series) -> None:
@@ -167,12 +169,18 @@ class Participants:
         self.table = self.table[~mask].reset_index(drop=True)
 
     def require_files(self, files: Mapping[str, Path], sought: str) -> None:
-        """Leave out rows without a file and record files without a row. ``sought`` says what was looked for."""
+        """Leave out rows without a file and record files without a row. ``sought`` says what was looked for.
+
+        Who is left out by name goes before any file is opened; where there are other blocks, after these are read:
+        the rows of an array of everybody are counted with them.
+        """
+        named = people_named(self.request.exclude, [*self.table["subject"], *(who for who, _ in self.excluded)]).reasons
         absent = ~self.table["subject"].isin(files)
         if self.request.keep_unmeasured:
-            self._unmeasured = set(self.table.loc[absent, "subject"])
+            self.unmeasured = set(self.table.loc[absent | self.table["subject"].isin(named), "subject"])
         else:
             self.exclude(absent, f"no series found ({sought})")
+            self.exclude(self.table["subject"].isin(named), self.table["subject"].map(named))
         self.excluded += [
             (subject, "no row in the table of people") for subject in sorted(files) if subject not in self.known
         ]
@@ -198,7 +206,7 @@ class Participants:
         for note, n in Counter(note for person in series for note in person.notes).items():
             warnings.warn(f"{n} of {len(series)} series: {note}", stacklevel=2)
         keep = self.request.spool.keep if self.request.spool else None
-        measured = self.table[~self.table["subject"].isin(self._unmeasured)].reset_index(drop=True)
+        measured = self.table[~self.table["subject"].isin(self.unmeasured)].reset_index(drop=True)
         series, moved = align_regions(series, measured, keep)
         if moved:
             warnings.warn(moved, stacklevel=2)
@@ -226,12 +234,13 @@ class Participants:
 
     def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:
         series, absent = [], {}
-        with_file = [subject for subject in self.table["subject"] if subject not in self._unmeasured]
+        with_file = [subject for subject in self.table["subject"] if subject not in self.unmeasured]
         for subject, one in read_in_parallel(read, with_file, workers):
             if isinstance(one, NotInFile):
                 absent[subject] = str(one)
             elif isinstance(one, ReaderError):
-                raise ReaderError(f"subject {subject}: {one}") from one
+                remedy = f"to go on without this person, exclude {subject} (--exclude {subject})"
+                raise ReaderError(f"subject {subject}: {one}; {remedy}") from one
             else:
                 series.append(self.request.spool.keep(one) if self.request.spool else one)
         self.exclude(self.table["subject"].isin(absent), self.table["subject"].map(absent))

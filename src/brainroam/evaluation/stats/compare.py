@@ -27,7 +27,11 @@ from brainroam.evaluation.stats.families import Family, check_reference, familie
 from brainroam.evaluation.stats.metrics import JUDGED, RULE, average_seeds, has_enough_people, over_sites
 from brainroam.evaluation.stats.paired import format_p, holm, nadeau_bengio, order_pair
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
-from brainroam.evaluation.stats.target_comparison import describe_points_added, find_left_out_blocks
+from brainroam.evaluation.stats.target_comparison import (
+    describe_points_added,
+    find_left_out_blocks,
+    notes_on_missing_sites,
+)
 from brainroam.evaluation.stats.verdict import Verdict, verdict
 from brainroam.methods.registry import parse_name
 from brainroam.utils.html import html_summary
@@ -174,14 +178,15 @@ def compare_methods(
 
 
 def summarise(scores: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
-    """One row per protocol and method, best mean AUC first.
+    """One row per protocol and method, best mean AUC first, but methods that lack sites after those that lack none.
 
-    Columns: ``n_sites`` (with an AUC; folds for ``cv``), mean ``auc`` over sites (`metrics.RULE`) with its 95 %
-    interval ``auc_low`` and ``auc_high`` and ``auc_sd`` between sites, ``concordance`` (each pair of a case and a
-    control of one site counts once), ``worst_auc`` at ``worst_site`` of those with five people of each class, the
-    prediction interval ``next_low`` to ``next_high`` for the true AUC of the next site (an AUC measured there on few
-    people scatters more), and ``tau``, how much sites differ (probit scale), all from `verdict`; limits that the data
-    cannot support are NaN and ``reason`` says why; then the other metrics of `metrics.over_sites`.
+    Columns: ``n_sites`` (with an AUC; folds for ``cv``) of ``of_sites`` where some method has one, mean ``auc`` over
+    sites (`metrics.RULE`) with its 95 % interval ``auc_low`` and ``auc_high`` and ``auc_sd`` between sites,
+    ``concordance`` (each pair of a case and a control of one site counts once), ``worst_auc`` at ``worst_site`` of
+    those with five people of each class, the prediction interval ``next_low`` to ``next_high`` for the true AUC of the
+    next site (an AUC measured there on few people scatters more), and ``tau``, how much sites differ (probit scale),
+    all from `verdict`; limits that the data cannot support are NaN and ``reason`` says why; then the other metrics of
+    `metrics.over_sites`.
     """
     scores, predictions = _check(scores, predictions)
     return _table(scores, _gather(predictions))
@@ -236,6 +241,7 @@ def _table(scores: pd.DataFrame, by_protocol: list[SiteScores]) -> pd.DataFrame:
                     "protocol": item.protocol,
                     "method": method,
                     **over_sites(per_site),
+                    "of_sites": len(item.sites),
                     "n_institutions": len(item.by_institution().sites),
                     "auc": found_here.mean,
                     "auc_low": found_here.low,
@@ -248,7 +254,8 @@ def _table(scores: pd.DataFrame, by_protocol: list[SiteScores]) -> pd.DataFrame:
             )
     table = pd.DataFrame(rows)
     table = table[[*LEADING, *(name for name in table if name not in LEADING)]]
-    return table.sort_values(["protocol", "auc"], ascending=[True, False], kind="stable", ignore_index=True)
+    order = ["protocol", "n_sites", "auc"]
+    return table.sort_values(order, ascending=[True, False, False], kind="stable", ignore_index=True)
 
 
 def _with_counts(per_site: pd.DataFrame, item: SiteScores) -> pd.DataFrame:
@@ -378,10 +385,9 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
             "worst."
         )
     yield from _notes_on_institutions(item)
+    has = pd.DataFrame(np.isfinite(item.auc), index=item.sites, columns=item.methods)
+    yield from notes_on_missing_sites(has, item.unit)
     for j, method in enumerate(item.methods):
-        missing = [site for site, value in zip(item.sites, item.auc[:, j], strict=True) if np.isnan(value)]
-        if missing:
-            yield f"{method} has no result at {listed(missing)}: it is judged on the others only."
         done, possible = item.n_folds[:, j], item.n_folds.max(axis=1)
         if np.any((done > 0) & (done < possible)):
             count = f"{done.sum()} of {possible.sum()} done"
@@ -405,9 +411,15 @@ def _notes_on_institutions(item: SiteScores) -> Iterator[str]:
     """What it means for the figures that several sites are of one institution, by its column or by their names."""
     remedy = "brainroam evaluate DATA --protocol institutions leaves out whole institutions."
     units, alike = item.by_institution(), shared_institutions(item.sites)
-    if item.protocol in ("cv", "loio"):
+    if item.protocol == "cv":
         return
-    if units is not item:
+    if item.protocol == "loio":
+        if units is not item:
+            yield (
+                f"{len(item.sites)} sites of {len(units.sites)} institutions, each held out whole: people are compared "
+                "within their site, and intervals and tests take the institution as the unit."
+            )
+    elif units is not item:
         yield (
             f"{len(item.sites)} sites of {len(units.sites)} institutions: intervals and tests take the "
             f"institution as the unit. A site's model was still trained on other sites of its institution; {remedy}"

@@ -36,6 +36,9 @@ class TargetComparison:
     sentences, notes, families : list of str
     caveats : list of str
         What to know before believing predictions that come from a file.
+    confounding : DataFrame
+        Per protocol and method what motion, age, sex and the size of the head have to do with the predictions, see
+        `number_confounding` and `confounding`; empty where the covariates are not known.
     """
 
     PRINTED: ClassVar[tuple[str, ...]] = ()  # columns of the table that are printed after protocol, method and n_sites
@@ -48,6 +51,7 @@ class TargetComparison:
     notes: list[str]
     families: list[str]
     caveats: list[str] = field(default_factory=list, kw_only=True)
+    confounding: pd.DataFrame = field(default_factory=pd.DataFrame, kw_only=True)
 
     def __str__(self) -> str:
         shown = self.table[["protocol", "method", "n_sites", *self.PRINTED]]
@@ -61,11 +65,12 @@ class TargetComparison:
 
 
 class ComparedFamilies(NamedTuple):
-    """The table of methods, the differences of all pairs, and a sentence on each family."""
+    """The table of methods, the differences of all pairs, a sentence on each family, and notes on missing sites."""
 
     table: pd.DataFrame
     paired: pd.DataFrame
     families: list[str]
+    notes: list[str]
 
 
 def compare_families(
@@ -77,6 +82,8 @@ def compare_families(
     all_pairs: bool,
 ) -> ComparedFamilies:
     """Order methods by ``best``, the highest first, and compare the pairs of every family.
+
+    Methods that lack sites stand after those that lack none; ``of_sites`` is how many sites some method has.
 
     Parameters
     ----------
@@ -91,16 +98,29 @@ def compare_families(
     reference, all_pairs
         See `families.families`.
     """
-    table = pd.DataFrame(rows).sort_values(
-        ["protocol", best], ascending=[True, False], kind="stable", ignore_index=True
-    )
+    table, notes = _with_all_sites(pd.DataFrame(rows), sites.dropna(subset=best))
+    table = table.sort_values(["protocol", "lacking", best], ascending=[True, True, False], kind="stable")
+    table = table.drop(columns="lacking").reset_index(drop=True)
     paired, families_named = [], []
     for protocol, here in sites.groupby("protocol"):
         names = table.loc[table["protocol"] == protocol, "method"].tolist()
         for family in families(names, reference, all_pairs):
             paired.append(differences(here, family.pairs).assign(protocol=protocol))
             families_named.append(family.text(TITLES[str(protocol)]))
-    return ComparedFamilies(table, pd.concat(paired, ignore_index=True) if paired else pd.DataFrame(), families_named)
+    pairs = pd.concat(paired, ignore_index=True) if paired else pd.DataFrame()
+    return ComparedFamilies(table, pairs, families_named, notes)
+
+
+def _with_all_sites(table: pd.DataFrame, measured: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """How many sites each method is ``lacking``, and ``of_sites`` which some method has; and what to say of it."""
+    lacking: dict[tuple[str, str], int] = {}
+    notes = []
+    for protocol, here in measured.groupby("protocol"):
+        has = pd.crosstab(here["site"], here["method"]).astype(bool)
+        lacking |= {(str(protocol), str(method)): int((~known).sum()) for method, known in has.items()}
+        notes += notes_on_missing_sites(has, UNITS[str(protocol)])
+    missing = [lacking.get(row, 0) for row in zip(table["protocol"], table["method"], strict=True)]
+    return table.assign(lacking=missing, of_sites=table["n_sites"] + missing), notes
 
 
 class LeftOut(NamedTuple):
@@ -189,19 +209,45 @@ def notes_on_institutions(predictions: pd.DataFrame) -> list[str]:
     """
     if "institution" not in predictions:
         return []
-    named = predictions[
-        (predictions["protocol"] != "loio") & (predictions["institution"].astype(object).fillna("") != "")
-    ]
+    named = predictions[predictions["institution"].astype(object).fillna("") != ""]
     sites = named.groupby("institution")["site"].unique()
     shared = [" and ".join(sorted(map(str, names))) for names in sites if len(names) > 1]
     if not shared:
         return []
     verb = "are" if len(shared) == 1 else "are each"
+    remedy = " brainroam evaluate DATA --protocol institutions leaves out whole institutions."
     return [
         f"{listed(shared)} {verb} of one institution, and intervals take sites as independent: they are too narrow "
-        "where the sites of one institution are alike. brainroam evaluate DATA --protocol institutions leaves out "
-        "whole institutions."
+        f"where the sites of one institution are alike.{'' if (named['protocol'] == 'loio').all() else remedy}"
     ]
+
+
+def notes_on_missing_sites(has: pd.DataFrame, unit: str) -> list[str]:
+    """Which methods lack results at which sites, as of a study that is not finished, and what that means for rows.
+
+    >>> notes_on_missing_sites(pd.DataFrame({"a": [True, True], "b": [True, False]}, index=["S1", "S2"]), "site")[0]
+    'b has no result at S2: its row is over 1 of 2 sites.'
+    """
+    notes = [
+        f"{method} has no result at {listed(has.index[~known])}: its row is over {known.sum()} of {len(has)} {unit}s."
+        for method, known in has.items()
+        if not known.all()
+    ]
+    if notes:
+        notes.append(
+            f"Rows over different {unit}s do not rank methods: they stand last, and the sentences on pairs compare "
+            f"them at the {unit}s that both have."
+        )
+    return notes
+
+
+def count_of_sites(n: float, of: float) -> str:
+    """Over how many sites a row is, of those that other rows have.
+
+    >>> count_of_sites(8, 8), count_of_sites(3, 8)
+    ('8', '3 of 8')
+    """
+    return f"{n:.0f}" if n >= of else f"{n:.0f} of {of:.0f}"
 
 
 def describe_pair(row: Any, unit: str, better: str, size: str) -> str:

@@ -12,7 +12,7 @@ from brainroam.evaluation.stats.families import BUDGET, WINDOW, ablations, sweep
 from brainroam.report.data import ReportData
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, canvas, inline
 from brainroam.report.page import Drawing, Missing, Section, missing, render
-from brainroam.report.sections.comparison import paired_table
+from brainroam.report.sections.comparison import at_fewer_sites, paired_table
 
 PARTS = {
     "core": "CORE, complete",
@@ -59,7 +59,8 @@ def _bars(data: ReportData, comparison: Comparison, family: dict[str, str]) -> F
         mean = rows.loc[family[method], "auc"]
         axes.text(1.02, y, f"{mean:.3f}", transform=axes.get_yaxis_transform(), va="center")
     axes.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-    axes.set_yticks(at, [PARTS[method] for method in variants])
+    names = [PARTS[method] + at_fewer_sites(rows.loc[family[method]]) for method in variants]
+    axes.set_yticks(at, names)
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, 1), xlabel="AUC; dashed: chance")
     return figure
@@ -80,12 +81,13 @@ def sensitivity_section(data: ReportData) -> Section:
             window_map,
         ),
     ):
-        families = sweeps(data.names, over)
+        families = [family for family in sweeps(data.names, over) if _shared_sites(data, family)]
         for number, family in enumerate(families, 1):
-            table = _summary(data, list(family.values()))
+            table, n_sites = _summary(data, family), len(data.site_scores["site"].unique())
+            few = len(_shared_sites(data, family))
             drawing = Drawing(
                 f"sweep-{name}" if number == 1 else f"sweep-{name}-{number}",
-                caption,
+                caption + (f" Over the {few} of {n_sites} {data.unit}s that all points have." if few < n_sites else ""),
                 partial(draw, family, table),
             )
             drawings.append(drawing)
@@ -96,9 +98,18 @@ def sensitivity_section(data: ReportData) -> Section:
     return Section("sensitivity", "Sensitivity to settings", Markup("").join(parts), tuple(drawings), tuple(gaps))
 
 
-def _summary(data: ReportData, names: list[str]) -> pd.DataFrame:
+def _shared_sites(data: ReportData, family: dict[tuple, str]) -> list[str]:
+    """The sites that all points of a sweep have, as a curve through other sites each is none."""
+    rows = data.site_scores[data.site_scores["method"].isin(family.values())]
+    n_methods = rows.groupby("site")["method"].nunique()
+    return n_methods.index[n_methods == len(family)].tolist()
+
+
+def _summary(data: ReportData, family: dict[tuple, str]) -> pd.DataFrame:
+    """The table of the points of a sweep, over the sites that all of them have."""
+    sites = _shared_sites(data, family)
     scores, predictions = (
-        frame[frame["method"].isin(names) & (frame["protocol"] == data.protocol)]
+        frame[frame["method"].isin(family.values()) & (frame["protocol"] == data.protocol) & frame["site"].isin(sites)]
         for frame in (data.results.scores, data.results.predictions)
     )
     return summarise(scores, predictions).set_index("method")

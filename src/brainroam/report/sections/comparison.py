@@ -1,5 +1,6 @@
 """Which method is better, how sure is that, and what can the data not decide?"""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,12 @@ from matplotlib.figure import Figure
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.evaluation.stats.metrics import RULE
+from brainroam.evaluation.stats.target_comparison import count_of_sites
 from brainroam.report.data import ReportData
 from brainroam.report.facts import gather_facts
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, add_row_tips, canvas, inline, shorten
 from brainroam.report.page import Drawing, Section, missing, render
-from brainroam.report.tables import Column, fixed, interval, number, p_value, span, table
+from brainroam.report.tables import OVER, Column, fixed, interval, number, p_value, span, table
 
 
 def comparison_section(data: ReportData) -> Section:
@@ -53,7 +55,7 @@ def summary_table(comparison: Comparison, name: str, caption: str):
     following = [Column("next_low", "Next site", interval("next_low", "next_high"), of_row=True)]
     columns = [
         Column("method", "Method"),
-        Column("n_sites", "Folds" if folds else "Sites"),
+        replace(OVER, heading="Folds") if folds else OVER,
         Column("auc", "AUC", fixed(3)),
         Column("auc_low", "95 % interval", interval("auc_low", "auc_high"), of_row=True),
         *(following if frame["next_low"].notna().any() else []),
@@ -104,6 +106,11 @@ def _tip(row: dict[str, Any], unit: str) -> str:
     return text if np.isnan(row["next_low"]) else f"{text}; next {unit} {span(row['next_low'], row['next_high'])}"
 
 
+def at_fewer_sites(row: Any) -> str:
+    """What stands behind the name of a method in a figure where it lacks sites that others have."""
+    return f" ({count_of_sites(row.n_sites, row.of_sites)})" if row.n_sites < row.of_sites else ""
+
+
 def _methods_figure(data: ReportData) -> Figure:
     rows = data.comparison.table.iloc[::-1].reset_index(drop=True)
     figure, axes = canvas(5.6, 0.31 * len(rows) + 0.8)
@@ -115,7 +122,7 @@ def _methods_figure(data: ReportData) -> Figure:
     axes.scatter(rows["auc"], at, s=42, color=colour, edgecolor=INK, linewidth=0.8, zorder=3)
     for y, value in enumerate(rows["auc"]):
         axes.text(1.02, y, number(value, 3), transform=axes.get_yaxis_transform(), va="center")
-    axes.set_yticks(at, [shorten(name, 40) for name in rows["method"]])
+    axes.set_yticks(at, [f"{shorten(row.method, 40)}{at_fewer_sites(row)}" for row in rows.itertuples()])
     for label, name in zip(axes.get_yticklabels(), rows["method"], strict=True):
         label.set_fontweight("bold" if name == data.method else "normal")
     axes.tick_params(axis="y", length=0)

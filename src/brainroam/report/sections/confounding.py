@@ -17,7 +17,7 @@ from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import BLUE, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline, people_frame
 from brainroam.report.page import Missing, Section, missing, render
-from brainroam.report.tables import Column, fixed, table
+from brainroam.report.tables import OVER, Column, fixed, table
 
 SIGNED = "{:+z.2f}".format  # z: no minus before a zero
 CONTROL_MEANING = {
@@ -120,17 +120,18 @@ def confounding_section(data: ReportData) -> Section:
     if data.confounding.empty:
         ending = "and sex" if len(data.participants) else "and sex: begin again the commands under Provenance, as"
         return missing("confounding", title, f"What motion, age {ending} have to do with it", _again(data))
-    drawings = list(_drawings(data))
+    drawings = list(_drawings(data)) if data.results.target.is_two_classes else []
     methods = confounding_means(data.confounding)
     sentence = _sentence(data, methods)
     mine = data.confounding[data.confounding["method"] == data.method]
+    first, *columns = _columns(data, "method", "Method")
     html = render(
         "confounding.html",
         sentence=sentence,
         figures=[inline(made) for made in drawings],
         methods=table(
             methods,
-            _columns(data, "method", "Method"),
+            [first, *([OVER] if methods["n_sites"].nunique() > 1 else []), *columns],
             "confounding",
             f"Means over held-out {data.unit}s, best AUC first",
         ),
@@ -141,6 +142,7 @@ def confounding_section(data: ReportData) -> Section:
             f"{data.method} at every held-out {data.unit}",
         ),
         unit=data.unit,
+        classes="people with the condition and controls" if data.results.target.is_two_classes else "all classes",
     )
     return Section("confounding", title, html, tuple(drawings), gist=sentence)
 
@@ -151,8 +153,9 @@ def _again(data: ReportData) -> str:
 
 def _columns(data: ReportData, key: str, heading: str, alone: bool = False) -> list[Column]:
     """What is known of these; ``alone`` adds what covariates reach by themselves, the same for all methods."""
+    several = None if data.results.target.is_two_classes else "Mean over classes of the AUC of each against the rest."
     every = [
-        Column("auc", "AUC", fixed(3)),
+        Column("auc", "AUC", fixed(3), meaning=several),
         Column("auc_without_motion", "Without motion", fixed(3)),
         Column("auc_without_age_sex", "Without age, sex", fixed(3)),
         Column("auc_without_all", "Without motion, age, sex", fixed(3)),

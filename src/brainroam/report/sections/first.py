@@ -212,7 +212,7 @@ def plain_sentences(data: ReportData):
         return
     where = {
         "loso": "Shown one person with the condition and one without, both from a site it has never seen",
-        "loio": "Shown one person with the condition and one without, both from an institution it has never seen",
+        "loio": "Shown one person with the condition and one without, both from a site of an unseen institution",
         "halves": "Shown one person with the condition and one without, both from a site it has never seen",
         "cv": "Shown one new person with the condition and one without, both from a site it knows",
     }[data.protocol]
@@ -225,9 +225,9 @@ def plain_sentences(data: ReportData):
         if data.references:
             plain = _times(data.references[PLAIN])
             text += f" Plain ridge regression ({PLAIN}) on the same {data.words.all_features} reaches {plain}."
-        if data.against(CONFOUNDS):
-            alone = _times(data.row_of(data.beside(CONFOUNDS))["auc"])
-            text += f" Covariates alone ({CONFOUNDS}), without the brain, reach {alone}."
+        alone = data.mean_beside(data.beside(CONFOUNDS)) if data.against(CONFOUNDS) else math.nan
+        if not math.isnan(alone):
+            text += f" Covariates alone ({CONFOUNDS}), without the brain, reach {_times(alone)}."
         yield text
 
 
