@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import brainroam
 from brainroam.cli import app
 from brainroam.data.atlas import label_image, load_atlas
 from brainroam.data.atlas.anatomy import parts_of
-from brainroam.data.atlas.freesurfer import centres_of
+from brainroam.data.atlas.freesurfer import centres_of, place_of
 from brainroam.data.atlas.known import DESIKAN_LOBES, family_of, names, recognise_atlas
 from brainroam.data.loading import load_cohort
 from brainroam.errors import DataError
@@ -161,7 +162,27 @@ def test_centres_of_freesurfer_columns_mirror_and_lie_where_their_names_say():
     assert (left[:, 0] < 0).all()
     behind = [DESIKAN_LOBES[name] == "occipital" for name in regions]
     assert left[behind, 1].max() < left[np.invert(behind), 1].min() + 5  # occipital regions lie at the back
-    assert np.isnan(centres_of(["lh_G_precuneus_thickness", "Left-Cerebellum-Cortex", "eTIV", "CSF"])).all()
+    assert np.isnan(centres_of(["lh_G_nowhere_thickness", "Left-Cerebellum-Cortex", "eTIV", "CSF"])).all()
+
+
+def test_columns_of_destrieux_lie_where_those_of_desikan_do():
+    """The same gyri under both names, however FreeSurfer's versions write an ampersand."""
+    both = {"G_precuneus": "precuneus", "G_oc-temp_med-Lingual": "lingual", "Pole_temporal": "temporalpole"}
+    for side in ("lh", "rh"):
+        ours, theirs = (centres_of([f"{side}_{name}_thickness" for name in names]) for names in (both, both.values()))
+        assert np.sqrt(((ours - theirs) ** 2).sum(axis=1)).max() < 15
+    one, other = centres_of(["rh_G&S_cingul-Mid-Ant_area", "rh_G_and_S_cingul-Mid-Ant_area"])
+    assert one.tolist() == other.tolist() and one[0] > 0
+    assert place_of("lh_S_oc_sup&transversal_volume") == ("left", "s oc sup and transversal", "volume")
+    # The longest name counts: S_temporal_sup is no S_temporal, and its measure is not "sup thickness".
+    assert place_of("lh_S_temporal_sup_thickness")[1:] == ("s temporal sup", "thickness")
+
+
+def test_the_destrieux_atlas_has_centres():
+    names = pd.read_csv(Path(brainroam.__file__).parent / "data/atlas/destrieux.csv")
+    labels = [f"ctx_{side[0]}h_{name}" for side, name in zip(names["side"], names["name"], strict=True)]
+    atlas = family_of(labels)
+    assert atlas.name == "destrieux148" and atlas.coords.shape == (148, 3) and np.isfinite(atlas.coords).all()
 
 
 def test_the_desikan_atlas_has_centres():

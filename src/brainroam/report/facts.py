@@ -158,9 +158,9 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
 
 #: What methods do with a table, where it is not what their summary says of edges.
 OF_TABLES = {
-    "ensemble": "ridges of all columns by several penalties, site means removed, added up as inner held-out sites believe them",
+    "ensemble": "ridges of all columns by nine penalties, site means removed, added up as held-out sites believe each",
     "fc-ridge": "ridge of all columns, site means removed",
-    "core": "linear reading of the columns whose contrast the sites agree on, deconfounded by site",
+    "core": "linear reading of all columns or of those with the largest contrasts, deconfounded by site",
     "scaffold-ridge": "ridge of the columns whose contrast the sites agree on, deconfounded by site",
 }
 USE = {

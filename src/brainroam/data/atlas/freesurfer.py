@@ -1,8 +1,8 @@
 """Regions of FreeSurfer columns: region, side and centre, from the name of a column.
 
-Centres of the 68 regions of Desikan et al. (2006) and of 15 deep structures of aseg are in ``desikan.csv``: means over
-the voxels of a label image in MNI space, rounded to millimetres (`scripts/desikan_centres.py` names source and
-licence). Regions of Destrieux, ventricles and the cerebellum have none here.
+Centres of the 68 regions of Desikan et al. (2006) and of 15 deep structures of aseg are in ``desikan.csv``, those of
+the 148 of Destrieux et al. (2010) in ``destrieux.csv``: means over the voxels of label images in MNI space, rounded to
+millimetres (`scripts/freesurfer_centres.py` names the sources). Ventricles and the cerebellum have none here.
 """
 
 import re
@@ -20,6 +20,7 @@ SHORT = {
     **{"thal": "thalamus", "caud": "caudate", "put": "putamen", "pal": "pallidum"},
     **{"hippo": "hippocampus", "amyg": "amygdala", "accumb": "accumbens"},
 }
+GYRI_AND_SULCI = {"g", "s", "fis", "pole"}  # words of Destrieux's names
 NO_MEASURE = {"ctx", "aparc", "aseg", "proper", "area", ""}  # words of names that measure nothing: Accumbens-area
 
 
@@ -36,17 +37,17 @@ def place_of(column: str) -> Place | None:
 
     >>> place_of("lh_bankssts_thickness"), place_of("Right-Thalamus-Proper").region, place_of("L_cuneus_surfavg").side
     (Place(side='left', region='bankssts', measure='thickness'), 'thalamus', 'left')
-    >>> place_of("lh_MeanThickness_thickness"), place_of("lh_G_precuneus_thickness"), place_of("Lhippo").region
-    (None, None, 'hippocampus')
+    >>> place_of("lh_MeanThickness_thickness"), place_of("lh_G&S_paracentral_area").region, place_of("Lhippo").region
+    (None, 'g and s paracentral', 'hippocampus')
     """
-    words = [word for word in re.split(r"[^A-Za-z0-9]+", column) if word]
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", column.replace("&", "_and_")) if word]
     if len(words) == 1 and (found := re.fullmatch(r"([LR])([a-z]+)", words[0])) and found[2] in SHORT:
         words = [found[1], SHORT[found[2]]]
     lower = [word.lower() for word in words]
-    if {"g", "s"} & set(lower):  # gyri and sulci of Destrieux: other borders under some of the same names
-        return None
     side = next((SIDES[word] for word in lower if word in SIDES), "")
     others = [word for word in lower if word not in SIDES]
+    if GYRI_AND_SULCI & set(lower):  # other borders than Desikan's, under some of the same names
+        return _place_of_destrieux(side, [word for word in others if word not in NO_MEASURE - {"area"}])
     if others[:2] == ["brain", "stem"]:
         others = ["brainstem", *others[2:]]
     at = next((k for k, word in enumerate(others) if (side, word) in _centres()), None)
@@ -56,6 +57,15 @@ def place_of(column: str) -> Place | None:
     if "area" in others and others[at] != "accumbens":
         rest.append("area")
     return Place(side, others[at], " ".join(rest) or "volume")
+
+
+def _place_of_destrieux(side: str, words: list[str]) -> Place | None:
+    """The region whose name the words begin with, the longest one; what follows is the measure."""
+    for n_words in range(len(words), 0, -1):
+        region = " ".join(words[:n_words])
+        if (side, region) in _centres():
+            return Place(side, region, " ".join(words[n_words:]) or "volume")
+    return None
 
 
 def centres_of(columns: Sequence[str]) -> np.ndarray:
@@ -71,7 +81,12 @@ def centres_of(columns: Sequence[str]) -> np.ndarray:
 
 @cache
 def _centres() -> dict[tuple[str, str], np.ndarray]:
-    with resources.as_file(resources.files("brainroam.data.atlas") / "desikan.csv") as path:
-        table = pd.read_csv(path, keep_default_na=False)
-    points = table[["x", "y", "z"]].to_numpy(dtype=float)
-    return dict(zip(zip(table["side"], table["name"], strict=True), points, strict=True))
+    """Centre of each region, by side and name; names of several words in lower case, with spaces."""
+    folder = resources.files("brainroam.data.atlas")
+    tables = []
+    for name in ("desikan.csv", "destrieux.csv"):
+        with resources.as_file(folder / name) as path:
+            tables.append(pd.read_csv(path, keep_default_na=False))
+    table = pd.concat(tables)
+    names = table["name"].str.lower().str.replace(r"[^a-z0-9]+", " ", regex=True)
+    return dict(zip(zip(table["side"], names, strict=True), table[["x", "y", "z"]].to_numpy(dtype=float), strict=True))

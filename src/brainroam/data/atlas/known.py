@@ -11,7 +11,8 @@ Families of atlases whose tables are not shipped are told by the names of their 
 label table.
 Gordon 333 (alone or with the 19 subcortical structures of FreeSurfer), Glasser 360, Brainnetome 246, Destrieux 148 and
 Desikan-Killiany 68. The names tell the networks (Gordon) or the lobes (Brainnetome, Desikan-Killiany). Centres of the
-last are known (`freesurfer`); of others they come from a table with x, y, z, which `brainroam atlas` makes of an image.
+last two are known (`freesurfer`); of others they come from a table with x, y, z, which `brainroam atlas` makes of an
+image.
 """
 
 import re

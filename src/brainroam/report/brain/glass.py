@@ -104,7 +104,7 @@ def places_drawing(explanation: Explanation) -> Drawing | None:
     caption = (
         f"Where the table's regions lie: larger dots count more, by {measure_words(explanation)}; "
         f"{_signs(explanation)}. "
-        f"{located} (Desikan-Killiany and deep structures of FreeSurfer)."
+        f"{located} (Desikan-Killiany, Destrieux and deep structures of FreeSurfer)."
     )
     return Drawing("regions", caption, lambda: _places(places, measures))
 
