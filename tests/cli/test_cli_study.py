@@ -9,9 +9,11 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from brainroam import evaluate
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
@@ -336,3 +338,14 @@ def test_ages_in_months_at_a_site_are_named_before_the_study(tmp_path):
 def test_a_folder_that_cannot_be_written():
     result = run("loso", "synthetic", *SMALL, "--methods", "majority", "--out", "/dev/null/runs")
     assert result.exit_code == 1 and "cannot write /dev/null/runs/study.json: Not a directory" in result.stderr
+
+
+def test_what_covariates_explain_is_told_for_each_protocol(tmp_path):
+    cohort = make_cohort(n_sites=4, n_per_site=24, n_rois=8, seed=0)
+    institution = np.where(cohort.table["site"].isin(["S01", "S02"]), "north", "south")
+    cohort = cohort.with_columns(pd.DataFrame({"institution": institution}))
+    for protocol in ("loso", "institutions"):
+        evaluate(cohort, ["fc-ridge"], protocol=protocol, out=tmp_path / "runs", tuning="fast")
+    printed = run("compare", tmp_path / "runs").output
+    titles = [printed.index(f"{title}:") for title in ("leave-one-site-out", "leave-one-institution-out")]
+    assert printed.count("in points of 100\n") == 4 and printed.count("r(score, motion)") == len(titles)

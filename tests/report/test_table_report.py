@@ -9,6 +9,8 @@ from tests.methods.test_measures import table_cohort
 import brainroam
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.atlas.known import DESIKAN_LOBES
+from brainroam.data.synthetic import make_cohort
+from brainroam.data.target_column import with_target
 
 NAMES = [f"{side}_{name}_thickness" for name in list(DESIKAN_LOBES)[:15] for side in ("lh", "rh")]
 
@@ -38,3 +40,13 @@ def test_columns_and_regions_are_drawn(page):
     assert "of regions whose centre is known" in page
     assert "believed" not in page
     assert np.all([f">{name}<" in page for name in NAMES[:1]])
+
+
+def test_the_page_of_a_number_is_about_one_protocol(tmp_path):
+    """Folds of random people beside left-out sites are another question: they are named, and not in the figures."""
+    cohort = with_target(make_cohort(n_sites=3, n_per_site=12, n_rois=8, seed=0), "mean_fd:number")
+    out, methods = tmp_path / "runs", ["fc-ridge"]
+    brainroam.evaluate(cohort, methods, protocol="loso", out=out, tuning="fast")
+    brainroam.evaluate(cohort, methods, protocol="cv", out=out, tuning="fast")
+    page = brainroam.write_report(out, tmp_path / "report.html").read_text()
+    assert "3 sites" in page and "in-distribution folds; brainroam compare shows it" in page

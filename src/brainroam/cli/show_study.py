@@ -1,7 +1,7 @@
 """Printing studies: a table per protocol in AUC points (hundredths), sentences, notes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from brainroam.data.target import Target
 from brainroam.errors import listed, visible
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.run_records import plain
-from brainroam.evaluation.splits import UNITS
+from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
 from brainroam.evaluation.stats.classes import ClassComparison
 from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
@@ -170,9 +170,8 @@ def _show_target_comparison(comparison: TargetComparison, json: bool, compared: 
         console.print()
         console.print(_bullets([f"{row.method}: {row.verdict}" for row in rows.itertuples()], ""))
     if compared:
-        if len(comparison.confounding):
-            show = _print_confounding if target.is_classes else _print_number_confounding
-            show(console, comparison.confounding)
+        show = _print_confounding if target.is_classes else _print_number_confounding
+        _print_by_protocol(console, comparison.confounding, show)
         for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
             if lines:
                 console.print()
@@ -240,8 +239,7 @@ def show_comparison(comparison: Comparison | TargetComparison, json: bool) -> No
         console.print(_bullets(comparison.caveats, "yellow"))
         console.print()
     _print_summary(console, comparison.table, explain=False)
-    if len(comparison.confounding):
-        _print_confounding(console, comparison.confounding)
+    _print_by_protocol(console, comparison.confounding, _print_confounding)
     for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
         if lines:
             console.print()
@@ -336,6 +334,16 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
     if next_site:
         table.caption += f"; * where the true AUC of the next {unit} is to be expected"
     return table
+
+
+def _print_by_protocol(console: Console, rows: "pd.DataFrame", show: Callable[[Console, "pd.DataFrame"], None]) -> None:
+    """A table for each protocol, with its name where there are several."""
+    if not len(rows):
+        return
+    for protocol, under in rows.groupby("protocol", sort=False):
+        if rows["protocol"].nunique() > 1:
+            console.print(f"\n{TITLES[str(protocol)]}:")
+        show(console, under)
 
 
 def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:

@@ -18,10 +18,10 @@ from brainroam import __version__
 from brainroam.data.people import people_and_scans
 from brainroam.data.target import Target
 from brainroam.evaluation.results import Results, compare
+from brainroam.evaluation.splits import TITLES
 from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.families import main_method
 from brainroam.evaluation.stats.verdict import site_intervals
-from brainroam.report.data import ReportData
+from brainroam.report.data import ReportData, read_data
 from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
 from brainroam.report.page import Drawing, render
 from brainroam.report.sections.adaptation import adaptation_section
@@ -100,11 +100,10 @@ def write_target_page(
     name: str | None = None,
 ) -> Path:
     """Write the report as one HTML file; the sections that are about the AUC of two classes are left out."""
-    target = results.target
-    chosen = method or main_method(results.scores["method"].unique())
+    data = read_data(results, method)
+    target, chosen, results = results.target, data.method, _under(data.protocol, results)
     comparison = compare(results)
     content = (_number_content if target.is_number else _class_content)(results, chosen, comparison)
-    data = ReportData(results, chosen, str(comparison.table["protocol"].iloc[0]))
     adaptation = adaptation_section(data)
     beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
     confounds = number_confounding_section(data) if target.is_number else replace(confounding_section(data), gist="")
@@ -118,7 +117,7 @@ def write_target_page(
         caveats=comparison.caveats,
         verdicts=dict(zip(comparison.table["method"], comparison.table["verdict"], strict=True)),
         comparisons=[*comparison.sentences, *([f"{chosen}: {adaptation.gist.rstrip('.')}"] if adaptation.gist else [])],
-        notes=[*comparison.families, *comparison.notes],
+        notes=[*comparison.families, *comparison.notes, *_other_protocols(data)],
         figure=Markup("").join(inline(drawing) for drawing in content.drawings),
         n_sites=len(content.sites),
         n_people=people_and_scans(results.predictions.drop_duplicates(["site", "subject"])),
@@ -132,6 +131,21 @@ def write_target_page(
         for drawing in [*content.drawings, *(drawing for section in beside for drawing in section.drawings)]:
             write(drawing, figures)
     return write_text(out, page + "\n")
+
+
+def _under(protocol: str, results: Results) -> Results:
+    """The results of one protocol: sites under different ones are not put together."""
+    scores, predictions = results.scores, results.predictions
+    return replace(
+        results,
+        scores=scores[scores["protocol"] == protocol],
+        predictions=predictions[predictions["protocol"] == protocol],
+    )
+
+
+def _other_protocols(data: ReportData) -> list[str]:
+    names = sorted({TITLES[name] for name in data.results.scores["protocol"].unique()} - {TITLES[data.protocol]})
+    return [f"Also run: {', '.join(names)}; brainroam compare shows it."] if names else []
 
 
 class Content(NamedTuple):
