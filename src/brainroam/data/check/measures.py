@@ -1,7 +1,7 @@
 """Rules about tables and matrices: units, copies, zeros, columns that are no measures, mixed kinds of edges."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 
@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from brainroam.data.check.duplicates import correlations
 from brainroam.data.check.report import Finding
+from brainroam.data.check.series import copies
 from brainroam.data.check.site_pattern import unlike_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import HEAD_SIZE
@@ -29,16 +31,19 @@ OTHER_SPREAD = 2.0  # of edges at a site, against other sites: partial correlati
 MAX_P, MIN_GAP = 0.01, 0.15  # of the shares of cases and of controls who lack a block
 
 
+def each_block(cohort: Cohort, rule: Callable[[Cohort], Iterator[Finding]]) -> Iterator[Finding]:
+    """The findings of a rule about each measurement; of several among those who have it, with its name."""
+    if not cohort.blocks:
+        yield from rule(cohort)
+    for name, block in cohort.blocks.items():
+        if (present := cohort.has_block(name)).any():
+            for finding in rule(block.subset(present)):
+                yield replace(finding, message=f"{name}: {finding.message}")
+
+
 def check_measures(cohort: Cohort) -> Iterator[Finding]:
     """Findings about each measurement that is no series, and about several of them together."""
-    for name, block in (cohort.blocks or {"": cohort}).items():
-        if block.measure == "series":
-            continue
-        present = np.flatnonzero(~block.missing_rois.all(axis=1))
-        if not len(present):
-            continue
-        for finding in _check_block(block.subset(present)):
-            yield replace(finding, message=f"{name}: {finding.message}") if name else finding
+    yield from each_block(cohort, _check_block)
     yield from asymmetric(cohort)
     if cohort.blocks:
         yield from missing_blocks(cohort)
@@ -46,8 +51,12 @@ def check_measures(cohort: Cohort) -> Iterator[Finding]:
 
 
 def _check_block(cohort: Cohort) -> Iterator[Finding]:
-    yield from copied_rows(cohort)
+    present = np.flatnonzero(~cohort.missing_rois.all(axis=1))
+    if cohort.measure == "series" or not len(present):
+        return
+    cohort = cohort.subset(present)
     if cohort.measure == "table":
+        yield from copied_rows(cohort)
         yield from units(cohort)
         yield from zeros(cohort)
         yield from no_measures(cohort)
@@ -55,11 +64,11 @@ def _check_block(cohort: Cohort) -> Iterator[Finding]:
         yield from head_size(cohort)
     else:
         yield from diagonals(cohort)
-        mixed = list(mixed_edges(cohort))
+        mixed, edges = list(mixed_edges(cohort)), correlations(cohort)
         yield from mixed
         if not mixed:
-            upper = np.triu_indices(cohort.n_rois, 1)
-            yield from unlike_sites(cohort, np.array([x[upper] for x in cohort.series]))
+            yield from unlike_sites(cohort, edges)
+        yield from copies(cohort, edges)  # the last to use the edges: it writes over them
 
 
 def missing_blocks(cohort: Cohort) -> Iterator[Finding]:
