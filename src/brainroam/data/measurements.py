@@ -34,7 +34,7 @@ def check_arrays(series: Sequence[np.ndarray], table: pd.DataFrame, measure: str
     Volumes without signal are dropped and counted in the table, and Fisher's z become correlations.
     """
     arrays = [freeze(x, subject, measure) for x, subject in zip(series, table["subject"], strict=True)]
-    check_width(arrays, table["subject"])
+    check_width(arrays, table["subject"], measure)
     if measure == "series":
         kept = [without_empty_volumes(x) for x in arrays]
         return [x for x, _ in kept], count_empty(table, [n for _, n in kept], stacklevel=4)
@@ -255,16 +255,20 @@ def count_empty(table: pd.DataFrame, counts: Sequence[int], stacklevel: int = 3)
     ]
 
 
-def check_width(series: Sequence[np.ndarray], subjects: pd.Series) -> None:
-    """Refuse people who differ in their number of regions."""
+def check_width(series: Sequence[np.ndarray], subjects: pd.Series, measure: str) -> None:
+    """Refuse people who differ in their number of regions, or columns."""
     widths = np.array([x.shape[1] for x in series])
     values, counts = np.unique(widths, return_counts=True)
     usual = int(values[counts.argmax()])
     if len(values) > 1:
         odd = np.flatnonzero(widths != usual)
         people = listed(f"{subjects.iloc[i]} ({widths[i]})" for i in odd)
+        most = {"series": "most series have", "matrices": "most matrices have", "table": "most rows have"}[measure]
+        what = "columns" if measure == "table" else "regions"
+        remedy = "all need the same columns" if measure == "table" else "all must come from one atlas"
+        differ = counted(len(odd), "differs", "differ")
         raise DataError(
-            f"most series have {usual} regions but {len(odd)} differ: {people}; all must come from one atlas"
+            f"{most} {usual} {what} but {differ}: {people}; {remedy}: mend these, or leave these people out"
         )
 
 

@@ -409,3 +409,16 @@ def test_who_travelled_is_one_person_on_one_side_of_every_split(numbered_anew):
     assert len(cohort) == 11
     assert cohort.table.set_index("subject").loc["Site B_2", "group"] == "2"
     assert cohort.table.groupby("group").size().to_dict() == {"1": 3, "2": 3, "3": 3, "4": 2}
+
+
+def test_a_matrix_that_is_not_square_is_named_with_what_to_do(tmp_path, write, signal):
+    ids = ["01", "02", "03", "04"]
+    write(tmp_path / "participants.csv", "id,site,diagnosis\n" + "".join(f"{k},A,{int(k) % 2}\n" for k in ids))
+    edges = [np.corrcoef(signal(i, 60).T) for i in range(4)]
+    for name, x in zip(ids, [edges[0], edges[1][:3], *edges[2:]], strict=True):
+        np.save(tmp_path / f"{name}.npy", x)
+    with pytest.raises(ReaderError, match=r"square matrices .* not 02 \(3 x 5\); mend these files, or move them away"):
+        load_cohort(tmp_path, case="1", control="0")
+    np.save(tmp_path / "02.npy", edges[1][:3, :3])
+    with pytest.raises(DataError, match=r"most matrices have 5 regions but 1 differs: 02 \(3\)"):
+        load_cohort(tmp_path, case="1", control="0")
