@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import pandas as pd
 
+from brainroam.data.edge_values import are_fisher_z, correlations_of
 from brainroam.data.people import LARGEST
 from brainroam.errors import DataError, counted, listed
 
@@ -21,9 +22,9 @@ MISSING = {
 }
 MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
 MIN_REGIONS = 4  # of fewer, rounded numbers may be equal by chance
-MOST_Z = 6.0  # atanh(0.99999): no correlation of two scanned regions has a larger Fisher z
 EMPTY = "empty_volumes"  # the column that counts volumes without signal, where somebody had any
 NOT_SYMMETRIC = "matrices are not symmetric"
+TURNED = "Fisher's z were turned back into correlations"
 DROPPED = "volumes without signal were dropped"
 READ_AS = "were read as measures"  # columns of a table, whose name is told
 
@@ -42,8 +43,8 @@ def check_arrays(series: Sequence[np.ndarray], table: pd.DataFrame, measure: str
         return arrays, []
     odd = [who for x, who in zip(series, table["subject"], strict=True) if _two_triangles(np.asarray(x))]
     steps = [f"{NOT_SYMMETRIC}: {listed(odd)}; the mean of both triangles is read"] if odd else []
-    if are_fisher_z(arrays):
-        return [correlations_of(x) for x in arrays], [*steps, "Fisher's z were turned back into correlations"]
+    if are_fisher_z(arrays, series):
+        return [correlations_of(x) for x in arrays], [*steps, TURNED]
     return arrays, steps
 
 
@@ -169,33 +170,6 @@ def resembles_matrix(x: np.ndarray) -> bool:
         return False
     diagonal = np.where(np.isfinite(np.diag(x)), np.diag(x), 0.0)
     return is_matrix(x) or bool(np.ptp(diagonal) <= 1e-6 and np.nanstd(np.where(np.isfinite(x), x, np.nan)) > 0)
-
-
-def largest_edge(x: np.ndarray) -> float:
-    """The largest absolute value of a matrix beside its diagonal; 0 where there is none.
-
-    >>> largest_edge(np.array([[9.0, -0.5], [-0.5, 9.0]]))
-    0.5
-    """
-    return float(np.abs(np.where(np.eye(len(x), dtype=bool), 0.0, np.nan_to_num(x))).max())
-
-
-def are_fisher_z(matrices: Sequence[np.ndarray]) -> bool:
-    """Whether edges are Fisher's z of correlations: some beyond 1, for most people, and none beyond `MOST_Z`.
-
-    >>> are_fisher_z([np.array([[0.0, 1.5], [1.5, 0.0]])]), are_fisher_z([np.array([[0.0, 90.0], [90.0, 0.0]])])
-    (True, False)
-    """
-    largest = np.array([largest_edge(x) for x in matrices])
-    return bool(np.mean(largest > 1 + 1e-6) > 0.5 and largest.max() <= MOST_Z)
-
-
-def correlations_of(z: np.ndarray) -> np.ndarray:
-    """A matrix of correlations from Fisher's z, read-only."""
-    matrix = np.tanh(z)
-    np.fill_diagonal(matrix, 1.0)
-    matrix.setflags(write=False)
-    return matrix
 
 
 def without_empty_volumes(x: np.ndarray) -> tuple[np.ndarray, int]:

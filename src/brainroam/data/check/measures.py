@@ -15,7 +15,8 @@ from brainroam.data.check.series import copies
 from brainroam.data.check.site_pattern import unlike_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import HEAD_SIZE
-from brainroam.data.measurements import NOT_SYMMETRIC, largest_edge
+from brainroam.data.edge_values import is_fisher_z, largest_edge
+from brainroam.data.measurements import NOT_SYMMETRIC, TURNED
 from brainroam.data.readers.measures import measures_condition
 from brainroam.errors import counted, listed
 
@@ -28,6 +29,8 @@ FEWEST = 5  # people of a site, or columns, from which on it can be compared
 IS_AGE = 0.98  # correlation with age
 MANY_COPIES = 0.2  # share of columns
 OTHER_SPREAD = 2.0  # of edges at a site, against other sites: partial correlations spread two to four times less
+LOOKED_AT, SOME = 12, 0.2  # people of a site whose edges may be Fisher's z, and their share that is told of
+MOSTLY = 0.5
 MAX_P, MIN_GAP = 0.01, 0.15  # of the shares of cases and of controls who lack a block
 
 
@@ -63,6 +66,7 @@ def _check_block(cohort: Cohort) -> Iterator[Finding]:
         yield from copied_columns(cohort)
         yield from head_size(cohort)
     else:
+        yield from edge_units(cohort)
         yield from diagonals(cohort)
         mixed, edges = list(mixed_edges(cohort)), correlations(cohort)
         yield from mixed
@@ -196,18 +200,39 @@ def head_size(cohort: Cohort) -> Iterator[Finding]:
         yield Finding("note", "head-size", message, remedy)
 
 
+def edge_units(cohort: Cohort) -> Iterator[Finding]:
+    """Edges that are no correlations, covariances among them."""
+    if not cohort.own_units:
+        return
+    largest = max(map(largest_edge, cohort.series))
+    message = f"edges go up to {largest:.3g} and are read as no correlations, each in units of its spread"
+    if np.mean([_may_be_covariance(x) for x in cohort.series]) > MOSTLY:
+        remedy = "they may be covariances, whose size says little: give correlations, r = c_ij / sqrt(c_ii c_jj)"
+        yield Finding("warning", "covariances", message, remedy)
+    else:
+        yield Finding("note", "own-units", message, "nothing, if they are stream counts or the like")
+
+
+def _may_be_covariance(x: np.ndarray) -> bool:
+    """Whether variances that differ stand on the diagonal: no edge is larger than they allow."""
+    variance = np.nan_to_num(np.diag(x))
+    bound = np.sqrt(np.outer(variance, variance).clip(0)) * (1 + 1e-6)
+    return bool(np.ptp(variance) > 1e-3 * variance.max() and (np.abs(np.nan_to_num(x)) <= bound).all())
+
+
 def diagonals(cohort: Cohort) -> Iterator[Finding]:
-    """Diagonals of zeros, which are taken for 1."""
+    """Diagonals of zeros, which are taken for 1 beside correlations."""
     zero = np.array([np.abs(np.nan_to_num(np.diag(x))).max() < 1e-9 for x in cohort.series])
-    if zero.any():
-        who = tuple(cohort.table.loc[zero, "subject"])
-        message = f"the diagonal is zero in the matrices of {counted(len(who), 'person', 'people')}: {listed(who)}"
-        shares = pd.Series(zero).groupby(cohort.table["site"].to_numpy()).mean()
-        if 0 < zero.mean() < 1 and shares.isin([0, 1]).all():  # whole sites: their edges were made in another way
-            message += f": everybody's of {listed(shares.index[shares == 1])}, nobody's of other sites"
-            remedy = "see whether the edges of these sites are Fisher's z, or partial correlations, and others' are not"
-            yield Finding("warning", "zero-diagonal", message, remedy, subjects=who)
-            return
+    if not zero.any() or (zero.all() and cohort.own_units):
+        return
+    who = tuple(cohort.table.loc[zero, "subject"])
+    message = f"the diagonal is zero in the matrices of {counted(len(who), 'person', 'people')}: {listed(who)}"
+    shares = pd.Series(zero).groupby(cohort.table["site"].to_numpy()).mean()
+    if not zero.all() and shares.isin([0, 1]).all():  # whole sites: their edges were made in another way
+        message += f": everybody's of {listed(shares.index[shares == 1])}, nobody's of other sites"
+        remedy = "see whether the edges of these sites are Fisher's z, or partial correlations, and others' are not"
+        yield Finding("warning", "zero-diagonal", message, remedy, subjects=who)
+    else:
         yield Finding("note", "zero-diagonal", message, "nothing: it is taken for 1, as of a correlation", subjects=who)
 
 
@@ -226,14 +251,21 @@ def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
     counts = {name: np.flatnonzero(site == name) for name in cohort.sites if (site == name).sum() >= FEWEST}
     if len(counts) < 2:
         return
-    turned = any("Fisher" in step for step in cohort.prepared)
-    beyond = np.array([largest_edge(x) for x in cohort.series]) > (np.tanh(1.0) if turned else 1.0) + 1e-6
-    shares = {name: float(beyond[rows].mean()) for name, rows in counts.items()}
-    z, r = ([name for name in counts if fits(shares[name])] for fits in (lambda s: s > 0.5, lambda s: s == 0))
+    turned = TURNED in cohort.prepared
+    looks_z = {
+        name: np.array([_is_fisher_z(cohort.series[k], turned) for k in rows[:LOOKED_AT]])
+        for name, rows in counts.items()
+    }
+    z, r = ([name for name in counts if fits(looks_z[name])] for fits in (lambda x: x.mean() > 0.5, lambda x: ~x.any()))
+    remedy = "give all sites one of the two: r = tanh(z)"
     if z and r:
-        message = f"edges are Fisher's z at {listed(z)} (beyond 1) and correlations at {listed(r)}"
-        yield Finding("error", "mixed-edges", message, "give all sites one of the two: r = tanh(z)")
+        message = f"edges are Fisher's z at {listed(z)} and correlations at {listed(r)}, by their size and eigenvalues"
+        yield Finding("error", "mixed-edges", message, remedy)
         return
+    share = np.concatenate(list(looks_z.values())).mean()
+    if not turned and share > SOME:
+        message = f"the matrices of {share:.0%} of the people have the eigenvalues of Fisher's z, not of correlations"
+        yield Finding("warning", "fisher-z", message, f"they are read as correlations: {remedy}")
     upper = np.triu_indices(cohort.n_rois, 1)
     spread = np.array([np.nanstd(x[upper]) for x in cohort.series])
     usual = {name: float(np.median(spread[rows])) for name, rows in counts.items()}
@@ -245,6 +277,13 @@ def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
                 "another way to compute them, are probably mixed"
             )
             yield Finding("warning", "mixed-edges", message, "compute the edges of all sites in one way", name)
+
+
+def _is_fisher_z(x: np.ndarray, turned: bool) -> bool:
+    """Of one person, whose edges may have been turned back into correlations when they were read."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        given = np.arctanh(x * ~np.eye(len(x), dtype=bool)) if turned else x
+    return is_fisher_z(given, np.diag(x))
 
 
 def units(cohort: Cohort) -> Iterator[Finding]:
