@@ -22,6 +22,7 @@ MISSING = {
 }
 MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
 MIN_REGIONS = 4  # of fewer, rounded numbers may be equal by chance
+MANY_REGIONS, BOTH_WAYS = 20, 0.15
 EMPTY = "empty_volumes"  # the column that counts volumes without signal, where somebody had any
 NOT_SYMMETRIC = "matrices are not symmetric"
 TURNED = "Fisher's z were turned back into correlations"
@@ -42,7 +43,8 @@ def check_arrays(series: Sequence[np.ndarray], table: pd.DataFrame, measure: str
     if measure == "table":
         return arrays, []
     odd = [who for x, who in zip(series, table["subject"], strict=True) if _two_triangles(np.asarray(x))]
-    steps = [f"{NOT_SYMMETRIC}: {listed(odd)}; the mean of both triangles is read"] if odd else []
+    whose = listed(odd) if len(odd) < len(arrays) else "those of everybody"
+    steps = [f"{NOT_SYMMETRIC}: {whose}; the mean of both triangles is read"] if odd else []
     if are_fisher_z(arrays, series):
         return [correlations_of(x) for x in arrays], [*steps, TURNED]
     return arrays, steps
@@ -161,15 +163,37 @@ def is_matrix(x: np.ndarray) -> bool:
 
 
 def resembles_matrix(x: np.ndarray) -> bool:
-    """Whether a matrix is one of edges, directed ones too: symmetric, or square with one number on its diagonal.
+    """Whether a matrix is one of edges, directed ones too.
+
+    It is square, and symmetric, or has one number on its diagonal, or edges i -> j and j -> i correlate by more than
+    `BOTH_WAYS` once rows and columns are centred. Of series of as many volumes as regions few do so with `MANY_REGIONS`
+    (98 % within .2 of 0 with 20 regions of 104 people of ABIDE, .1 with 39), and most people decide.
 
     >>> resembles_matrix(np.array([[0, 0.5, 0.1], [0.2, 0, 0.3], [0.4, 0.6, 0]])), resembles_matrix(np.eye(3)[:2])
     (True, False)
     """
     if x.ndim != 2 or x.shape[0] != x.shape[1] or x.dtype == object:
         return False
-    diagonal = np.where(np.isfinite(np.diag(x)), np.diag(x), 0.0)
-    return is_matrix(x) or bool(np.ptp(diagonal) <= 1e-6 and np.nanstd(np.where(np.isfinite(x), x, np.nan)) > 0)
+    known = np.where(np.isfinite(x), x, 0.0)
+    one_diagonal = np.ptp(np.diag(known)) <= 1e-6 and np.nanstd(np.where(np.isfinite(x), x, np.nan)) > 0
+    return is_matrix(x) or bool(one_diagonal) or (len(x) >= MANY_REGIONS and _reciprocity(known) > BOTH_WAYS)
+
+
+def _reciprocity(x: np.ndarray) -> float:
+    """Correlation of x[i, j] with x[j, i], i < j, without the means of rows and columns."""
+    centred = x - x.mean(axis=0) - x.mean(axis=1, keepdims=True) + x.mean()
+    upper = np.triu_indices(len(x), 1)
+    one, other = centred[upper], centred.T[upper]
+    return float(np.corrcoef(one, other)[0, 1]) if np.ptp(one) > 0 and np.ptp(other) > 0 else 0.0
+
+
+def are_matrices(arrays: Sequence[np.ndarray]) -> bool:
+    """Whether most arrays are matrices of edges; a few may not be symmetric, or not square, which is told of later.
+
+    >>> are_matrices([np.eye(3), np.eye(3), np.ones((9, 3))])
+    True
+    """
+    return 2 * sum(resembles_matrix(np.asarray(x)) for x in arrays) > len(arrays)
 
 
 def without_empty_volumes(x: np.ndarray) -> tuple[np.ndarray, int]:

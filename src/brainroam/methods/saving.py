@@ -12,6 +12,7 @@ from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import DROPPED, NOT_SYMMETRIC, READ_AS, TURNED
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer
+from brainroam.data.triangles import WERE_READ
 from brainroam.errors import DataError, ModelFileError, UsageError, listed, visible
 from brainroam.methods.base import MEASURED
 from brainroam.methods.blocks import BlockSum
@@ -105,7 +106,7 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
         warnings.warn(f"scans are cut to {here} here, in training {trained}", stacklevel=2)
     # Which columns were read is the model's own business, whatever the files are called; correlations are correlations
     # whether they came as Fisher's z or not, and whose matrices were not symmetric says nothing about others.
-    of_others = READ_AS, TURNED, NOT_SYMMETRIC
+    of_others = READ_AS, TURNED, NOT_SYMMETRIC, WERE_READ
     steps = [step for step in steps if not step.startswith((CUT, DROPPED)) and not any(w in step for w in of_others)]
     other = [step for step in steps if step not in cohort.prepared]
     if other:

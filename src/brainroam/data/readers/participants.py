@@ -21,7 +21,7 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognise_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import empty_measurement, resembles_matrix
+from brainroam.data.measurements import are_matrices, empty_measurement
 from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import fold, is_empty, numbers
@@ -246,7 +246,7 @@ def _measure(values: Sequence[np.ndarray], subjects: pd.Series) -> str:
 
     Among matrices one that is not square is refused: its file was cut, or is another one.
     """
-    if 2 * sum(map(resembles_matrix, values)) <= len(values):
+    if not are_matrices(values):
         return "series"
     shapes = [(who, x.shape) for who, x in zip(subjects, values, strict=True) if x.shape[0] != x.shape[1]]
     if shapes:
