@@ -345,7 +345,7 @@ def compare_numbers(
         rows.append({"protocol": protocol, "method": method, **vars(judged), "verdict": judged.sentence(target)})
     compared = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
     notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *notes_on_institutions(predictions)]
-    sentences = describe_blocks_added(sites, _pairs, describe_block_order)
+    sentences = describe_blocks_added(scores, sites, _pairs, describe_block_order)
     sentences += [_sentence(row, UNITS[str(row.protocol)]) for row in compared.paired.itertuples()]
     return NumberComparison(target, compared.table, compared.paired, sentences, notes, compared.families)
 
