@@ -263,6 +263,7 @@ def convert(
     """
     from brainroam.cli.show import show_excluded
     from brainroam.data.store import store_cohort
+    from brainroam.data.target import TargetRequest
 
     out = expand_home(out)
     refuse_existing(out)
@@ -274,6 +275,9 @@ def convert(
     show_excluded(cohort.excluded)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
     typer.echo(f"{cohort.counted} of {len(cohort.sites)} sites, {size:.1f} MB: {path}; now try: brainroam check {path}")
+    if source.plan.target is not None:
+        column = TargetRequest.of(source.plan.target).column
+        typer.echo(f"A store is for any target: name {column} again with the commands that read it (--target)")
 
 
 @takes_data

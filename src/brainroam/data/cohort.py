@@ -190,6 +190,10 @@ class Cohort(People):
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
         return both._copy_with(_excluded=excluded, _prepared=steps)
 
+    def called(self, name: str) -> "Cohort":
+        """The same people, whose one measurement has this name among blocks."""
+        return self._copy_with(_blocks={name: self._block})
+
     def with_further(self, name: str, block: Block, own_name: str | None = None) -> "Cohort":
         """The same people with a further block, which measures all of them in their order."""
         whole = self._as_whole()

@@ -174,8 +174,9 @@ def resembles_matrix(x: np.ndarray) -> bool:
     """
     if x.ndim != 2 or x.shape[0] != x.shape[1] or x.dtype == object:
         return False
-    known = np.where(np.isfinite(x), x, 0.0)
-    one_diagonal = np.ptp(np.diag(known)) <= 1e-6 and np.nanstd(np.where(np.isfinite(x), x, np.nan)) > 0
+    finite = np.isfinite(x)
+    known = np.where(finite, x, 0.0)
+    one_diagonal = np.ptp(np.diag(known)) <= 1e-6 and finite.any() and np.ptp(x[finite]) > 0
     return is_matrix(x) or bool(one_diagonal) or (len(x) >= MANY_REGIONS and _reciprocity(known) > BOTH_WAYS)
 
 

@@ -47,8 +47,9 @@ def anonymous_cohort(
         if not parts or len({len(one) for one in parts.values()}) > 1:
             raise DataError("blocks need the same people in the same order; give one row or array for each of them")
         (own, cohort), *others = parts.items()
+        cohort = cohort.called(own)
         for name, other in others:
-            cohort = cohort.with_block(name, other, own)
+            cohort = cohort.with_block(name, other)
         return cohort
     measure, series, atlas = _arrays_of(people)
     if len(series) == 0:
@@ -143,6 +144,26 @@ def warn_of_triangles(cohort: Cohort) -> None:
             f"pathways give the matrices M = numpy.zeros((len(X), {n}, {n})), filled from {first}; "
             f"M[:, i, j] = M[:, j, i] = X{sure}"
         )
+
+
+def columns_as_trained(people: Any, trained: Sequence[str] | None) -> Any:
+    """A DataFrame with the columns that a model was trained on, in their order; anything else as it is.
+
+    Where it has none of them, its columns are taken by their position, as those of an array.
+
+    >>> columns_as_trained(pd.DataFrame({"b": [2.0], "id": [7], "a": [1.0]}), ["a", "b"]).to_numpy().tolist()
+    [[1.0, 2.0]]
+    """
+    frame = as_pandas(people)
+    if trained is None or not isinstance(frame, pd.DataFrame):
+        return people
+    place = {str(name): k for k, name in enumerate(frame.columns)}
+    absent = [name for name in trained if name not in place]
+    if len(absent) == len(trained):
+        return people
+    if absent:
+        raise DataError(f"X lacks {listed(absent)} of the {len(trained)} columns that the model reads; add them")
+    return frame.iloc[:, [place[name] for name in trained]]
 
 
 def _arrays_of(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
