@@ -422,3 +422,21 @@ def test_a_matrix_that_is_not_square_is_named_with_what_to_do(tmp_path, write, s
     np.save(tmp_path / "02.npy", edges[1][:3, :3])
     with pytest.raises(DataError, match=r"most matrices have 5 regions but 1 differs: 02 \(3\)"):
         load_cohort(tmp_path, case="1", control="0")
+
+
+def test_runs_of_matrices_are_averaged_directed_ones_too(tmp_path, write):
+    ids, rng = ["01", "02", "03"], np.random.default_rng(0)
+    write(tmp_path / "participants.csv", "id,site,diagnosis\n" + "".join(f"{k},A,{int(k) % 2}\n" for k in ids))
+    runs = {}
+    for name in ids:
+        for run in (1, 2):
+            edges = rng.uniform(-0.9, 0.9, size=(5, 5))
+            np.fill_diagonal(edges, 0)
+            edges[3] = edges[:, 3] = np.nan if run == 1 else edges[3]
+            runs[name, run] = edges
+            np.save(tmp_path / f"{name}_run-{run}.npy", edges)
+    with pytest.warns(UserWarning, match="matrices are averaged"):
+        cohort = load_cohort(tmp_path, case="1", control="0", template="{participant_id}_run-*.npy")
+    one, two = runs["02", 1], runs["02", 2]
+    mean = np.where(np.isnan(one), two, (one + two) / 2)
+    np.testing.assert_allclose(cohort.series[1], np.where(np.eye(5) == 1, 0, (mean + mean.T) / 2), atol=1e-12)
