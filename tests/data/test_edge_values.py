@@ -104,6 +104,9 @@ def test_fisher_z_of_a_third_of_the_people_are_told_of():
 
 
 def test_what_was_done_to_one_block_is_not_said_of_another():
+    turned = cohort(Z).with_block("task", cohort(R), "rest")
+    assert turned.prepared == ("rest: Fisher's z were turned back into correlations",)
+    assert turned.block("rest").prepared == cohort(Z).prepared and turned.block("task").prepared == ()
     both = cohort(R).with_block("task", cohort(Z), "rest")
     assert both.block("rest").prepared == () and both.block("task").prepared == cohort(Z).prepared
     assert "mixed-edges" not in {finding.code for finding in check_cohort(both).findings}

@@ -32,7 +32,7 @@ from brainroam.utils.parameters import in_words, settings_of
 if TYPE_CHECKING:
     import pandas as pd
 
-NARROW = 100  # characters in a line, of which a table of figures leaves few to names
+NARROW, SHORT = 100, 16  # characters in a line, of which a table of figures leaves so few to names
 
 
 def show_results(results: Results, out: Path, json: bool) -> None:
@@ -366,7 +366,11 @@ def _method(name: str) -> Text:
     'fc-ridge'
     """
     text = visible(name)
-    return Text(re.sub(r"(?=[\[+])|(?<==)", "\n", text) if Console().width < NARROW else text)
+    if Console().width < NARROW and len(text) > SHORT:
+        method, bracket, settings = text.partition("[")
+        settings = bracket + settings
+        text = f"{method}\n{re.sub(r'(?=[+])|(?<==)', chr(10), settings) if len(settings) > SHORT else settings}"
+    return Text(text)
 
 
 def _bullets(lines: Sequence[str], style: str) -> Table:

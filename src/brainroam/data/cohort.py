@@ -163,10 +163,10 @@ class Cohort(People):
 
     def _steps_of(self, name: str) -> tuple[str, ...]:
         """What was done to one of several measurements: steps of further ones begin with their names."""
+        others = tuple(f"{other}: " for other in self._blocks if other != name)
         if name != self.block_name:
             return tuple(step.removeprefix(f"{name}: ") for step in self._prepared if step.startswith(f"{name}: "))
-        others = tuple(f"{other}: " for other in self._blocks if other != name)
-        return tuple(step for step in self._prepared if not step.startswith(others))
+        return tuple(step.removeprefix(f"{name}: ") for step in self._prepared if not step.startswith(others))
 
     def has_block(self, name: str) -> np.ndarray:
         """Who (n,) has a measurement at all: not everything of it is missing."""
@@ -186,7 +186,10 @@ class Cohort(People):
         nothing = empty_measurement(other.measure, other.n_rois)
         arrays = [measured.get(who, nothing) for who in self._table["subject"]]
         both = self.with_further(name, Block(other.measure, other.atlas, Features(arrays)), own_name)
-        steps = (*self._prepared, *(f"{name}: {step}" for step in other._prepared))
+        own = self._prepared
+        if self.measure == "matrices" and len(self._blocks) == 1:  # what was done to matrices as they were read
+            own = tuple(f"{both.block_name}: {step}" for step in own)
+        steps = (*own, *(f"{name}: {step}" for step in other._prepared))
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
         return both._copy_with(_excluded=excluded, _prepared=steps)
 
