@@ -94,8 +94,8 @@ def test_fisher_z_below_1_at_some_sites_are_named_with_them():
     at = TABLE["site"].isin(["B", "D"])
     for z_sites, r_sites in ((at, ("A, C", "B, D")), (~at, ("B, D", "A, C"))):
         finding = found([z if here else r for z, r, here in zip(Z, R, z_sites, strict=True)])["mixed-edges"]
-        assert finding.severity == "error"
-        assert f"z at {r_sites[1]} and correlations at {r_sites[0]}" in finding.message
+        assert finding.severity == "warning"  # few regions may tell it at some sites only
+        assert f"z at {r_sites[1]} (by their eigenvalues) and correlations at {r_sites[0]}" in finding.message
 
 
 def test_fisher_z_of_a_third_of_the_people_are_told_of():

@@ -259,8 +259,11 @@ def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
     z, r = ([name for name in counts if fits(looks_z[name])] for fits in (lambda x: x.mean() > 0.5, lambda x: ~x.any()))
     remedy = "give all sites one of the two: r = tanh(z)"
     if z and r:
-        message = f"edges are Fisher's z at {listed(z)} and correlations at {listed(r)}, by their size and eigenvalues"
-        yield Finding("error", "mixed-edges", message, remedy)
+        limit = (np.tanh(1.0) if turned else 1.0) + 1e-6
+        beyond = np.mean([largest_edge(cohort.series[k]) > limit for name in z for k in counts[name]]) > MOSTLY
+        how = "some are beyond 1" if beyond else "by their eigenvalues"
+        message = f"edges are Fisher's z at {listed(z)} ({how}) and correlations at {listed(r)}"
+        yield Finding("error" if beyond else "warning", "mixed-edges", message, remedy)
         return
     share = np.concatenate(list(looks_z.values())).mean()
     if not turned and share > SOME:
