@@ -50,6 +50,12 @@ def test_what_blocks_cannot_show_is_not_suggested_but_what_explains_them(page):
     assert not re.search(r"(rest|task) (adds|takes)", page)  # nobody ran the method without one of them
 
 
+def test_a_method_of_one_block_is_not_said_to_read_the_features_of_all(blocks, tmp_path):
+    results = brainroam.evaluate(blocks, ["ensemble[blocks=task]", "fc-ridge"], out=tmp_path / "runs", tuning="fast")
+    out = brainroam.write_report(results, tmp_path / "report.html", method="ensemble[blocks=task]")
+    assert "Plain ridge regression (fc-ridge) on all blocks reaches" in text_of(out)
+
+
 def test_a_method_that_reads_some_blocks_says_so(blocks):
     results = brainroam.evaluate(blocks, ["tangent-ridge"], tuning="fast", sites=["S01"])
     (_, run), *_ = results.records
