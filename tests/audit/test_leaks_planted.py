@@ -313,6 +313,15 @@ def test_one_person_at_two_sites_is_caught_whatever_the_name():
     assert "S01_0003 (S01)" in check.evidence and "S02_0005 (S02)" in check.evidence
 
 
+def test_one_person_at_two_sites_is_caught_in_any_block_of_matrices():
+    people = cohort()
+    edges = [np.corrcoef(x.T) for x in people.series]
+    edges[20] = np.round(edges[2], 3)
+    again = people.with_block("fc", Cohort(edges, people.table, measure="matrices"), "rest")
+    (check,) = (check for check in audit(again, [], permutations=0).checks if check.name == "duplicates")
+    assert check.passed is False and "S01_0003 (S01)" in check.evidence
+
+
 def test_one_person_twice_at_one_site_is_a_warning():
     people = cohort()
     series = people.series

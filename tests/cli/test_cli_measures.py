@@ -84,3 +84,24 @@ def test_init_says_once_what_it_doubts_and_where_else_people_are_told_of(tmp_pat
     done = CliRunner().invoke(app, ["init", f"{tmp_path}/measures.csv", "--out", f"{tmp_path}/study.yaml"])
     assert done.exit_code == 0 and "clinic.csv" in done.stdout
     assert done.stderr.count("column 'sex'") == 1
+
+
+def test_connectivity_is_exported_of_one_block_and_of_no_table(both, wide):
+    told = CliRunner().invoke(app, ["export", str(both / "cohort.npz"), "--table", "--out", str(both / "edges")])
+    assert told.exit_code == 0 and "of several blocks rest is written, of the 168 of 168" in told.output
+    assert pd.read_csv(both / "edges" / "edges.tsv", sep="\t").shape == (168, 3 + 45)
+    refused = CliRunner().invoke(app, ["export", str(wide / "study.yaml"), "--table", "--out", str(wide / "edges")])
+    assert refused.exit_code == 2 and "a table has no connectivity" in refused.output
+
+
+def test_what_needs_series_is_left_out_of_the_ablation_of_matrices_and_no_sweep_of_windows(tmp_path):
+    made = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10, seed=2)
+    edges = [np.corrcoef(x.T) for x in made.series]
+    data = brainroam.Cohort(edges, made.table, measure="matrices").save(tmp_path / "cohort.npz")
+    fast = ["--tuning", "fast", "--out", str(tmp_path / "runs")]
+    done = CliRunner().invoke(app, ["ablate", str(data), *fast])
+    assert done.exit_code == 0 and "left out: core-tp reads series" in done.output
+    assert "core-no-sg" in done.output
+    refused = CliRunner().invoke(app, ["sweep", str(data), "--over", "window", *fast])
+    assert refused.exit_code == 2 and "temporal profiles are of time series" in refused.output
+    assert json.loads(run("methods", "core", "--json"))["reads"] == ["series", "matrices", "table"]

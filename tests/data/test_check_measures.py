@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from brainroam.data.atlas import columns_of_table
-from brainroam.data.check import check_cohort
+from brainroam.data.check import check_cohort, find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
 from brainroam.data.target import CLASSES, Target
@@ -211,3 +211,52 @@ def test_zeros_are_named_beside_a_site_in_other_units():
     findings = check_cohort(Cohort(list(values[:, None]), people, columns, measure="table")).findings
     (found,) = [finding for finding in findings if finding.code == "zero-as-missing"]
     assert found.subjects == ("p000", "p001", "p002", "p003") and "in 1 columns: c2" in found.message
+
+
+def noisy_people(seed=0):
+    """People of three sites who share a strong pattern, as people do, and are of their own beside it."""
+    rng, n, p = np.random.default_rng(seed), 60, 30
+    shared = rng.normal(size=(p, 4))
+    series = [
+        rng.normal(size=(120, 4)) @ (shared + 0.6 * rng.normal(size=(p, 4))).T + rng.normal(size=(120, p))
+        for _ in range(n)
+    ]
+    site = np.repeat(["A", "B", "C"], n // 3)
+    people = pd.DataFrame({"subject": [f"p{k}" for k in range(n)], "site": site, "label": np.tile([0.0, 1.0], n // 2)})
+    return series, people
+
+
+def test_one_person_under_two_ids_is_found_in_matrices_and_nobody_else():
+    series, people = noisy_people()
+    made = [np.corrcoef(x.T) for x in series]
+    made[50] = np.round(made[3], 2)
+    cohort = Cohort(made, people, measure="matrices")
+    assert [(twin.first, twin.second, twin.kind) for twin in find_duplicates(cohort)] == [("p3", "p50", "alike")]
+    assert "p50" in found(cohort)["alike-people"].message
+    made[50] = made[3]
+    assert found(Cohort(made, people, measure="matrices"))["identical-people"].subjects == ("p3", "p50")
+
+
+def test_ids_that_are_nearly_the_same_are_named_whatever_was_measured():
+    subjects = TABLE["subject"].tolist()
+    people = TABLE.assign(subject=["sub-" + subjects[1].upper(), *subjects[1:]])
+    for cohort in (
+        Cohort(MATRICES, people, measure="matrices"),
+        Cohort(list(VALUES[:, None]), people, measure="table"),
+    ):
+        assert subjects[1] in found(cohort)["similar-ids"].message
+
+
+def test_regions_without_edges_are_named_in_every_block():
+    def without_a_region(m, k):
+        m = m.copy()
+        m[3] = m[:, 3] = np.nan if k == 2 else m[3]
+        return m
+
+    alone = matrices(without_a_region)
+    for cohort, begins in (
+        (alone, "regions have no edges"),
+        (PEOPLE.with_block("fc", alone, "rest"), "fc: regions have no"),
+    ):
+        finding = found(cohort)["missing-rois"]
+        assert finding.message.startswith(begins) and finding.subjects == (TABLE["subject"].iloc[2],)

@@ -437,3 +437,22 @@ def test_who_has_neither_a_series_nor_a_diagnosis_is_counted_among_those_left_ou
     cohort = load_cohort(tmp_path / "study.yaml")
     assert len(cohort) == 23 and "p08" in cohort.table["subject"].tolist()
     assert cohort.excluded["subject"].tolist() == ["p03"]
+
+
+def test_directed_matrices_with_any_diagonal_are_matrices_and_square_series_are_asked_about(tmp_path):
+    regions, rng = 24, np.random.default_rng(1)
+    for name, of_person in {
+        "directed": lambda: (x := rng.normal(size=(regions, regions))) + 0.4 * x.T,
+        "series": lambda: rng.normal(size=(regions, regions)),
+    }.items():
+        folder = tmp_path / name
+        (folder / "fc").mkdir(parents=True)
+        write_people(folder)
+        for who in IDS:
+            np.save(folder / "fc" / f"{who}.npy", of_person())
+    cohort = studied(tmp_path / "directed")
+    assert cohort.measure == "matrices" and "not symmetric: those of everybody" in cohort.prepared[0]
+    (question,) = look(tmp_path / "series").questions
+    assert "24 x 24" in question.text and question.choices == ("fc/{participant_id}.npy",)
+    assert look(tmp_path / "series", {"template": "fc/{participant_id}.npy"}).questions == []
+    assert load_cohort(tmp_path / "series", "folder", template="fc/{participant_id}.npy").measure == "series"

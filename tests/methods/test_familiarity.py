@@ -178,3 +178,11 @@ def test_a_model_that_says_nothing_or_nonsense(trained):
     for nonsense in ({"sketch": "no hex"}, {"sketch": 7}, json.loads("[]")):
         with pytest.raises(ModelFileError, match="trained"):
             known_share(nonsense, trained)
+
+
+def test_who_lacks_a_block_is_not_said_to_be_unlike_the_training(cohort):
+    matrices = [np.corrcoef(x.T) for x in cohort.series]
+    both = cohort.with_block("task", Cohort(matrices, cohort.table, measure="matrices"), "rest")
+    empty = both.with_series([np.full_like(x, np.nan) if i % 7 == 3 else x for i, x in enumerate(cohort.series)])
+    known = Familiarity.of(both.select(cohort.sites[:4]))
+    assert not any("without signal" in flag for flag in known.flags(empty.select(["S05"])))

@@ -18,6 +18,8 @@ X, Y, SITE, KNOWN = list(COHORT.series), PEOPLE["label"], PEOPLE["site"], PEOPLE
 OTHER_ORDER = PEOPLE.iloc[::-1]
 MEASURES = pd.DataFrame(np.random.default_rng(0).normal(size=(len(Y), 8))).add_prefix("m")
 TRIANGLES = np.stack([np.corrcoef(x.T)[np.triu_indices(12, 1)] for x in X])
+MATRICES = [np.corrcoef(x.T) for x in X]
+DIRECTED = [x + (i == 4) * np.triu(np.full_like(x, 0.1), 1) for i, x in enumerate(MATRICES)]
 
 
 def model():
@@ -67,8 +69,10 @@ def test_what_cannot_be_fitted_says_what_to_give(given, words):
         ({"X": changed(4, X[4][:5])}, "fewer than 30 volumes of person 4"),
         ({"X": np.stack([x[:60].T for x in X])}, "if it is the other way round give x.T"),
         ({"X": changed(4, np.full((60, 12), np.nan))}, "nothing was measured of person 4"),
-        ({"X": TRIANGLES}, "upper triangles of matrices of 12 regions.*vec_to_sym_matrix"),
-        ({"X": pd.DataFrame(TRIANGLES)}, "upper triangles of matrices of 12 regions"),
+        ({"X": TRIANGLES}, "edges of 12 regions.*upper triangle: i, j = numpy.triu_indices"),
+        ({"X": pd.DataFrame(TRIANGLES)}, "edges of 12 regions"),
+        ({"X": DIRECTED}, "not symmetric: person 4; the mean of both triangles is read"),
+        ({"X": [x[:12] for x in X]}, "12 x 12 numbers do not look like matrices of edges and are read as series of 12"),
     ],
 )
 def test_what_can_hardly_be_meant_is_warned_of_at_the_line_of_the_user(given, words):

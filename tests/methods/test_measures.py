@@ -14,7 +14,7 @@ from brainroam.errors import DataError, UsageError
 from brainroam.methods.arrays import anonymous_cohort
 from brainroam.methods.edge_ridge import EdgeRidge
 from brainroam.methods.registry import method_info, method_names
-from brainroam.methods.saving import load_method, save_method
+from brainroam.methods.saving import load_method, prepared_as_in_training, save_method
 from brainroam.methods.tuning import TunedMethod
 
 ON_TABLES = [
@@ -80,6 +80,18 @@ def test_fisher_z_is_read_as_correlations_in_the_logarithm(series):
     r, z = (Cohort(m, series.table, measure="matrices") for m in (strong, z))
     assert "Fisher" in z.prepared[0]
     np.testing.assert_allclose(cohort_edges(z, "log", 0.7), cohort_edges(r, "log", 0.7), atol=1e-9)
+
+
+def test_a_model_of_fisher_z_reads_correlations_without_a_warning(series, tmp_path, recwarn):
+    r = [0.5 * np.corrcoef(x.T) + 0.5 for x in series.series]
+    z = [np.arctanh(np.clip(x, -0.999, 0.999)) for x in r]
+    crooked = [x + (k == 3) * np.triu(np.full_like(x, 0.1), 1) for k, x in enumerate(z)]
+    trained = Cohort(crooked, series.table, measure="matrices")
+    assert len(trained.prepared) == 2
+    path = save_method(tmp_path / "model", fitted("fc-ridge", trained), trained)
+    _, header = load_method(path, new := Cohort(r, series.table, measure="matrices"))
+    prepared_as_in_training(header, new)
+    assert not [str(warning.message) for warning in recwarn if "prepared otherwise" in str(warning.message)]
 
 
 def test_a_triangle_stands_for_a_matrix(series):

@@ -47,7 +47,8 @@ FEWEST = 19  # permutations with which p can reach it
 def duplicates(cohort: Cohort) -> Check:
     """The same person at two sites is trained on and tested on, whatever the method."""
     site = cohort.table.set_index("subject")["site"]
-    pairs = [(pair.first, pair.second) for pair in find_duplicates(cohort)]
+    measured = [cohort.block(name).subset(cohort.has_block(name)) for name in cohort.blocks] or [cohort]
+    pairs = dict.fromkeys((pair.first, pair.second) for block in measured for pair in find_duplicates(block))
     across = [
         f"{first} ({site[first]}) = {second} ({site[second]})" for first, second in pairs if site[first] != site[second]
     ]
@@ -57,7 +58,8 @@ def duplicates(cohort: Cohort) -> Check:
     elif within:
         text = f"one person twice at one site, counted twice there: {listed(within)}; keep one of each"
     else:
-        what = "series or nearly the same connectivity" if cohort.measure == "series" else "measures"
+        tabular = cohort.measure == "table"
+        what = "measures" if tabular else f"{cohort.measure} or nearly the same connectivity"
         text = f"no two of {cohort.counted} have the same {what}"
     return Check(
         "duplicates", "", False if across else None if within else True, float(len(across) + len(within)), 0.0, text

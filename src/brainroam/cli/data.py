@@ -23,6 +23,7 @@ from brainroam.utils.files import expand_home, refuse_existing, working_dir
 
 if TYPE_CHECKING:
     from brainroam.data.atlas import Atlas
+    from brainroam.data.cohort import Cohort
 
 
 DEMO_METHODS = ["ensemble", "core", "fc-ridge", "confounds"]
@@ -239,6 +240,7 @@ def export(
     from brainroam.report.relmats import deconfounded_edges
 
     show_excluded(cohort.excluded)
+    cohort = _connectivity_of(cohort)
     residuals = deconfounded_edges(cohort, kind, sites) if deconfounded else None
     if table:
         typer.echo(f"edges of {len(cohort)} people: {relmats.write_edge_table(cohort, out, kind, residuals)}")
@@ -247,6 +249,21 @@ def export(
         typer.echo(f"{len(cohort)} matrices of {cohort.n_rois} regions: {path}")
     if residuals is not None:
         typer.echo(residuals.description)
+
+
+def _connectivity_of(cohort: "Cohort") -> "Cohort":
+    """People with their connectivity alone: of several blocks the first that is no table, and who has it."""
+    kinds = {name: block.measure for name, block in cohort.blocks.items()} or {"": cohort.measure}
+    name = next((name for name, kind in kinds.items() if kind != "table"), None)
+    if name is None:
+        raise UsageError("a table has no connectivity to export; give series or matrices")
+    if not cohort.blocks:
+        return cohort
+    have = cohort.has_block(name)
+    typer.echo(
+        f"of several blocks {name} is written, of the {have.sum()} of {len(cohort)} people who have it", err=True
+    )
+    return cohort.block(name).subset(have)
 
 
 @takes_data
@@ -263,6 +280,7 @@ def convert(
     """
     from brainroam.cli.show import show_excluded
     from brainroam.data.store import store_cohort
+    from brainroam.data.target import TargetRequest
 
     out = expand_home(out)
     refuse_existing(out)
@@ -274,6 +292,9 @@ def convert(
     show_excluded(cohort.excluded)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
     typer.echo(f"{cohort.counted} of {len(cohort.sites)} sites, {size:.1f} MB: {path}; now try: brainroam check {path}")
+    if source.plan.target is not None:
+        column = TargetRequest.of(source.plan.target).column
+        typer.echo(f"A store is for any target: name {column} again with the commands that read it (--target)")
 
 
 @takes_data
@@ -315,7 +336,9 @@ def scaffold(
     for note in evidence.deconfounder.notes_:
         typer.echo(f"note: {note}")
     people = f"{cohort.counted} of {len(cohort.sites)} sites"
-    typer.echo(f"{len(selected)} of {len(selected.consensus)} edges, from {people}: {path}")
+    what = "columns" if cohort.measure == "table" else "edges"
+    of_block = f" of the block {cohort.block_name}" if cohort.blocks else ""
+    typer.echo(f"{len(selected)} of {len(selected.consensus)} {what}{of_block}, from {people}: {path}")
 
 
 PANEL = "What is done to the signals"

@@ -188,7 +188,8 @@ def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
     for name, block in (cohort.blocks or {"": cohort}).items():
         if name or cohort.measure != "series":
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
-            without = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
+            lack = counted(lacking, "person lacks", "people lack")
+            without = f"; {lack} it; they are predicted from the others" if lacking else ""
             kind = "" if block.measure in block.extent else f" ({block.measure})"
             order = f"; {guess.remarks[name]}" if "ids" in guess.blocks.get(name, {}) else ""
             yield f"{name or 'measured'}: {block.extent}{kind}{without}{order}"

@@ -1,6 +1,7 @@
 """Printing studies: a table per protocol in AUC points (hundredths), sentences, notes."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from inspect import Parameter
 from pathlib import Path
@@ -25,12 +26,14 @@ from brainroam.evaluation.stats.metrics import JUDGED, RULE
 from brainroam.evaluation.stats.number_confounding import COVARIATE_WORDS, FOLLOWED, names_known, taken_out
 from brainroam.evaluation.stats.numbers import amount, two_digits
 from brainroam.evaluation.stats.target_comparison import TargetComparison, count_of_sites
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import ANYTHING, MethodInfo
 from brainroam.methods.registry import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+NARROW, SHORT = 100, 16  # characters in a line, of which a table of figures leaves so few to names
 
 
 HELD = {"halves": "tested by models of the other half of the sites", "loio": "held out with their institution"}
@@ -193,7 +196,7 @@ def _number_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
     for row, where in zip(rows.itertuples(), over, strict=True):
         spans = [f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))]
         numbers = [amount(row.off), two_digits(row.scale), amount(row.mae), amount(row.mae_constant)]
-        table.add_row(Text(visible(row.method)), *where, two_digits(row.r), *spans, *numbers, two_digits(row.r2))
+        table.add_row(_method(row.method), *where, two_digits(row.r), *spans, *numbers, two_digits(row.r2))
     table.caption_justify = "left"
     table.caption = (
         f"r: correlation within {unit}s{' of the logarithm' if target.transform else ''}; level, error (mean "
@@ -212,7 +215,7 @@ def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
         spans = [_span(row["low"], row["high"]), _span(row["next_low"], row["next_high"])]
         of_each = [_points(row[f"auc_{name}"]) for name in target.classes]
         right = _points(row["balanced_acc"]), "-" if math.isnan(row["brier"]) else f"{row['brier']:.3f}"
-        table.add_row(Text(visible(row["method"])), *where, _points(row["auc"]), *spans, *of_each, *right)
+        table.add_row(_method(row["method"]), *where, _points(row["auc"]), *spans, *of_each, *right)
     table.caption_justify = "left"
     table.caption = (
         f"AUC within {unit}s: mean over classes, and of each class against the rest, in which {unit}s weigh by the "
@@ -254,6 +257,7 @@ def show_methods(infos: Sequence[MethodInfo], json: bool) -> None:
     table = _table("method", "what it does, needs and cites")
     for info in infos:
         needs = f"; needs {' and '.join(info.needs)}" if info.needs else ""
+        needs += "" if ANYTHING in info.reads else f"; reads {', '.join(info.reads)}"
         needs += f"; for {', '.join(info.targets)}"
         about = Text.assemble(info.summary, needs, (f"\n{info.citation}" if info.citation else "", "dim"))
         table.add_row(Text(info.name, style="bold"), about)
@@ -287,7 +291,7 @@ def show_settings(info: MethodInfo, json: bool) -> None:
 
 
 def _known_of(info: MethodInfo) -> dict[str, Any]:
-    fields = ("name", "summary", "citation", "needs", "targets", "grid", "stochastic", "in_distribution_only")
+    fields = ("name", "summary", "citation", "needs", "reads", "targets", "grid", "stochastic", "in_distribution_only")
     return plain({name: getattr(info, name) for name in fields})
 
 
@@ -316,7 +320,7 @@ def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
         worst = Text(f"{_points(row.worst_auc)} {visible(row.worst_site)}".strip())
         accuracies = _points(row.acc), _points(row.balanced_acc)
         table.add_row(
-            Text(visible(row.method)),
+            _method(row.method),
             *where,
             _points(row.auc),
             _span(row.auc_low, row.auc_high),
@@ -365,7 +369,7 @@ def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
     table = _table("method", *["sites" for _ in over[0]], "AUC", *shown)
     for row, where in zip(rows.itertuples(), over, strict=True):
         cells = [form(getattr(row, name)) for name, form in shown.values()]
-        table.add_row(Text(visible(row.method)), *where, _points(row.auc), *cells)
+        table.add_row(_method(row.method), *where, _points(row.auc), *cells)
     alone = {"motion": rows["motion_alone"].iloc[0], "age and sex": rows["age_sex_alone"].iloc[0]}
     reached = ", ".join(f"{name} {_points(value)}" for name, value in alone.items() if not math.isnan(value))
     before = f"alone at held-out sites: {reached}; " if reached else ""
@@ -411,6 +415,20 @@ def _table(first: str, *others: str) -> Table:
     for heading in (first, *others):
         table.add_column(heading, overflow="fold")
     return table
+
+
+def _method(name: str) -> Text:
+    """The name of a method; where lines are short with its settings below it, a block in each line.
+
+    >>> _method("fc-ridge").plain
+    'fc-ridge'
+    """
+    text = visible(name)
+    if Console().width < NARROW and len(text) > SHORT:
+        method, bracket, settings = text.partition("[")
+        settings = bracket + settings
+        text = f"{method}\n{re.sub(r'(?=[+])|(?<==)', chr(10), settings) if len(settings) > SHORT else settings}"
+    return Text(text)
 
 
 def _bullets(lines: Sequence[str], style: str) -> Table:

@@ -37,7 +37,7 @@ from brainroam.cli.source import (
     work_beside,
     workers_of,
 )
-from brainroam.errors import UsageError, unknown, warn_user
+from brainroam.errors import UsageError, listed, unknown, warn_user
 from brainroam.methods.registry import STANDARD_METHODS, split_names
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def ablate(source: DataSource, options: StudyOptions, place: EngineOptions) -> N
     """
     from brainroam.evaluation.stats.families import ABLATION
 
-    judge(source, options, place, ABLATION)
+    judge(source, options, place, ABLATION, typed=False)
 
 
 @takes_study
@@ -152,7 +152,7 @@ def sweep(
     """
     from brainroam.evaluation.stats.families import sweep_names
 
-    judge(source, options, place, sweep_names(over))
+    judge(source, options, place, sweep_names(over), typed=False)
 
 
 def judge(
@@ -164,8 +164,12 @@ def judge(
     n_folds: int = 5,
     repeats: int | None = None,
     controls: str | None = None,
+    typed: bool = True,
 ) -> None:
-    """What `evaluate` and its short-cuts do: read the data, run what is missing, print the results."""
+    """What `evaluate` and its short-cuts do: read the data, run what is missing, print the results.
+
+    Methods that nobody ``typed`` are left out where they do not suit the data.
+    """
     from brainroam.evaluation.splits import protocol_of
     from brainroam.methods.registry import check_names
 
@@ -183,7 +187,7 @@ def judge(
         if few_controls is not None:
             cohort.target.refuse_classes("a threshold that controls of a new site move (--controls)")
         _warn_of_values(cohort)
-        if methods is None:
+        if methods is None or not typed:
             names = default_methods(names, cohort, design, partial(typer.echo, err=True), source.data)
         from brainroam.audit.gate import evaluate
         from brainroam.cli.show_study import show_adaptation, show_results
@@ -245,7 +249,7 @@ def default_methods(
 
     suitable, reasons = suitable_methods(methods, cohort)
     if not suitable:
-        raise UsageError(f"no method of {study} fits these people: {'; '.join(reasons)}")
+        raise UsageError(f"no method of {study} fits these people: {listed(reasons, 2)}")
     for reason in reasons:
         say(f"left out: {reason}")
     if set(methods) == set(STANDARD_METHODS):

@@ -37,7 +37,8 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.tangent import TangentEdges as TangentEdges
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import edge_vectors, largest_edge, missing_rois, spectral, without_signal
+from brainroam.data.edge_values import largest_edge
+from brainroam.data.measurements import edge_vectors, missing_rois, spectral, without_signal
 from brainroam.errors import DataError, unknown
 
 KINDS = ("pearson", "log", "cofluctuation", "partial", "lag")

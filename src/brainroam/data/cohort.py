@@ -14,13 +14,13 @@ import pandas as pd
 
 from brainroam.data.atlas import Atlas, matching_atlas
 from brainroam.data.cohort_file import load_cohort, save_cohort
+from brainroam.data.edge_values import in_own_units
 from brainroam.data.features import Block, Features
 from brainroam.data.measurements import (
     MEASURES,
     MISSING,
     check_arrays,
     empty_measurement,
-    largest_edge,
     missing_rois,
     series_digest,
 )
@@ -159,7 +159,14 @@ class Cohort(People):
         block, table = self._blocks[name], self._table
         if name != self.block_name:
             table = table.assign(n_timepoints=block.volumes(self.origin[1]))
-        return self._copy_with(_blocks={name: block}, _table=table)
+        return self._copy_with(_blocks={name: block}, _table=table, _prepared=self._steps_of(name))
+
+    def _steps_of(self, name: str) -> tuple[str, ...]:
+        """What was done to one of several measurements: steps of further ones begin with their names."""
+        others = tuple(f"{other}: " for other in self._blocks if other != name)
+        if name != self.block_name:
+            return tuple(step.removeprefix(f"{name}: ") for step in self._prepared if step.startswith(f"{name}: "))
+        return tuple(step.removeprefix(f"{name}: ") for step in self._prepared if not step.startswith(others))
 
     def has_block(self, name: str) -> np.ndarray:
         """Who (n,) has a measurement at all: not everything of it is missing."""
@@ -179,9 +186,16 @@ class Cohort(People):
         nothing = empty_measurement(other.measure, other.n_rois)
         arrays = [measured.get(who, nothing) for who in self._table["subject"]]
         both = self.with_further(name, Block(other.measure, other.atlas, Features(arrays)), own_name)
-        steps = (*self._prepared, *(f"{name}: {step}" for step in other._prepared))
+        own = self._prepared
+        if self.measure == "matrices" and len(self._blocks) == 1:  # what was done to matrices as they were read
+            own = tuple(f"{both.block_name}: {step}" for step in own)
+        steps = (*own, *(f"{name}: {step}" for step in other._prepared))
         excluded = pd.concat([self._excluded, other._excluded], ignore_index=True)
         return both._copy_with(_excluded=excluded, _prepared=steps)
+
+    def called(self, name: str) -> "Cohort":
+        """The same people, whose one measurement has this name among blocks."""
+        return self._copy_with(_blocks={name: self._block})
 
     def with_further(self, name: str, block: Block, own_name: str | None = None) -> "Cohort":
         """The same people with a further block, which measures all of them in their order."""
@@ -212,8 +226,9 @@ class Cohort(People):
         """Whether features differ in their units: columns of a table, and matrices that are no correlations."""
         if self.measure != "matrices":
             return self.measure == "table"
-        largest = self.per_person("largest_edge", lambda series: np.array([largest_edge(x) for x in series]))
-        return bool(np.mean(largest > 1 + 1e-6) > 0.5)
+        of_each = self.per_person("own_units", lambda series: np.array([in_own_units(x) for x in series]))
+        told = of_each[np.isfinite(of_each)]
+        return bool(len(told) and told.mean() > 0.5)
 
     @property
     def n_features(self) -> int:

@@ -37,7 +37,7 @@ from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.splits import HELD_OUT
-from brainroam.methods.base import Method, MethodInfo
+from brainroam.methods.base import MEASURED, Method, MethodInfo
 from brainroam.methods.explanation import leading_axes
 from brainroam.methods.registry import TUNINGS, full_name, resolve
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
@@ -258,8 +258,8 @@ def make_tasks(
     if tuning not in TUNINGS:
         raise unknown("tuning", tuning, TUNINGS)
     chosen = _configure(methods, protocol, parameters)
-    for info, _ in chosen:
-        require_suitable(info, cohort)
+    for info, fixed in chosen:
+        require_suitable(info, fixed, cohort)
     _require_covariates(cohort, chosen, held_out)
     of_cohort = cohort.manifest_hash, table_hash(cohort), atlas_hash(cohort)
     versions = {info.name: code_version(info) for info, _ in chosen}
@@ -271,12 +271,15 @@ def make_tasks(
                 yield Task(RunSpec(*run, *of_cohort, versions[info.name]), info, fold)
 
 
-def require_suitable(info: MethodInfo, cohort: Cohort) -> None:
+def require_suitable(info: MethodInfo, fixed: Mapping[str, Any], cohort: Cohort) -> None:
     """Refuse a method that cannot read what was measured, or cannot predict the target."""
     info.require_target(cohort.target)
     measures = {block.measure for block in cohort.blocks.values()} or {cohort.measure}
     if not measures & set(info.reads):
         info.require_measure(sorted(measures)[0])
+    if fixed.get("profiles") is True and "series" not in measures:  # by its own choice core goes without
+        name, seen = full_name(info.name, fixed), MEASURED[sorted(measures)[0]]
+        raise UsageError(f"{name}: temporal profiles are of time series, but these people have {seen}")
 
 
 def suitable_methods(methods: Sequence[str], cohort: Cohort) -> tuple[list[str], list[str]]:
@@ -291,8 +294,8 @@ def suitable_methods(methods: Sequence[str], cohort: Cohort) -> tuple[list[str],
     fitting, reasons = [], []
     for name in methods:
         try:
-            for info, _ in resolve(name):
-                require_suitable(info, cohort)
+            for info, fixed in resolve(name):
+                require_suitable(info, fixed, cohort)
             fitting.append(name)
         except UsageError as error:
             reasons.append(str(error))

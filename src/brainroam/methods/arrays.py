@@ -5,7 +5,6 @@ where a table holds the answer or an id beside its measures, and where series li
 """
 
 from collections.abc import Mapping, Sequence
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ import pandas as pd
 from brainroam.data.atlas import Atlas, columns_of_table
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import ID
-from brainroam.data.measurements import is_matrix
+from brainroam.data.measurements import NOT_SYMMETRIC, are_matrices
 from brainroam.data.names import site_names
 from brainroam.data.readers.series import region_count
+from brainroam.data.triangles import order_of, regions_of
 from brainroam.errors import DataError, listed, warn_user
 from brainroam.utils.optional import as_pandas
 
@@ -47,8 +47,9 @@ def anonymous_cohort(
         if not parts or len({len(one) for one in parts.values()}) > 1:
             raise DataError("blocks need the same people in the same order; give one row or array for each of them")
         (own, cohort), *others = parts.items()
+        cohort = cohort.called(own)
         for name, other in others:
-            cohort = cohort.with_block(name, other, own)
+            cohort = cohort.with_block(name, other)
         return cohort
     measure, series, atlas = _arrays_of(people)
     if len(series) == 0:
@@ -90,7 +91,7 @@ def require_measures(people: Any, y: Any, site: Any) -> None:
 
 
 def warn_of_poor_data(cohort: Cohort) -> None:
-    """Warn of probable mistakes: one site, people without a signal, few volumes, triangles of matrices."""
+    """Warn of probable mistakes: one site, people without a signal, few volumes, and what matrices are not."""
     if len(cohort.sites) == 1:
         warn_user(
             "everybody is of one site, so nothing is learned of how people of another site differ: probabilities and "
@@ -107,29 +108,62 @@ def warn_of_poor_data(cohort: Cohort) -> None:
             f"fewer than {FEW_VOLUMES} volumes of {who}: correlations over so few are mostly chance; leave them out"
             + (turned if len(few) == len(cohort) else "")
         )
+    if cohort.measure == "series" and (cohort.table["n_timepoints"] == cohort.n_rois).all():
+        n = cohort.n_rois
+        warn_user(
+            f"arrays of {n} x {n} numbers do not look like matrices of edges and are read as series of {n} volumes; "
+            "of matrices give the mean of both triangles"
+        )
+    for step in cohort.prepared:
+        if NOT_SYMMETRIC in step:
+            warn_user(f"{step}, since directed edges are no measure that methods know")
     warn_of_triangles(cohort)
 
 
 def warn_of_triangles(cohort: Cohort) -> None:
-    """A warning where the rows of a table without names are probably the upper triangles of matrices of correlations.
+    """A warning where the rows of a table without names are probably the triangles of matrices of correlations.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always")
     ...     warn_of_triangles(anonymous_cohort(np.full((4, 45), 0.5)))
-    >>> str(told[0].message)[:75]
-    'the 45 columns of X look like the upper triangles of matrices of 10 regions'
+    >>> str(told[0].message)[:73]
+    'the 45 columns of X may be the edges of 10 regions, and are read as a tab'
     """
-    width, n = cohort.n_rois, isqrt(2 * cohort.n_rois) + 1
+    width, n = cohort.n_rois, regions_of(cohort.n_rois)
     named = cohort.measure != "table" or cohort.atlas.labels[0] not in NAMELESS
-    if named or width < FEWEST_EDGES or n * (n - 1) != 2 * width:
+    if named or width < FEWEST_EDGES or n is None:
         return
     if max(float(np.nanmax(np.abs(x), initial=0)) for x in cohort.series) <= 1:
+        order = order_of(np.concatenate(cohort.series))
+        which = {"lower": "the lower triangle: i, j = numpy.tril_indices({n}, -1)"}
+        first = which.get(order or "", "the upper triangle: i, j = numpy.triu_indices({n}, 1)").format(n=n)
+        sure = "" if order else "; make sure that it is not the lower one, as of nilearn, tril_indices(n, -1)"
         warn_user(
-            f"the {width} columns of X look like the upper triangles of matrices of {n} regions, and are read as a "
-            f"table of measures; for pathways give the matrices, as one array (n, {n}, {n}): "
-            f"nilearn.connectome.vec_to_sym_matrix(X, diagonal=numpy.ones((len(X), {n})))"
+            f"the {width} columns of X may be the edges of {n} regions, and are read as a table of measures; for "
+            f"pathways give the matrices M = numpy.zeros((len(X), {n}, {n})), filled from {first}; "
+            f"M[:, i, j] = M[:, j, i] = X{sure}"
         )
+
+
+def columns_as_trained(people: Any, trained: Sequence[str] | None) -> Any:
+    """A DataFrame with the columns that a model was trained on, in their order; anything else as it is.
+
+    Where it has none of them, its columns are taken by their position, as those of an array.
+
+    >>> columns_as_trained(pd.DataFrame({"b": [2.0], "id": [7], "a": [1.0]}), ["a", "b"]).to_numpy().tolist()
+    [[1.0, 2.0]]
+    """
+    frame = as_pandas(people)
+    if trained is None or not isinstance(frame, pd.DataFrame):
+        return people
+    place = {str(name): k for k, name in enumerate(frame.columns)}
+    absent = [name for name in trained if name not in place]
+    if len(absent) == len(trained):
+        return people
+    if absent:
+        raise DataError(f"X lacks {listed(absent)} of the {len(trained)} columns that the model reads; add them")
+    return frame.iloc[:, [place[name] for name in trained]]
 
 
 def _arrays_of(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
@@ -147,7 +181,7 @@ def _arrays_of(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:
     arrays = list(people)
     if any(isinstance(x, str) for x in arrays):
         raise DataError(f"X holds names of files, not arrays; {READ_FILES}")
-    if arrays and all(is_matrix(np.asarray(x)) for x in arrays):
+    if arrays and are_matrices(arrays):
         return "matrices", arrays, None
     _refuse_turned([np.shape(x) for x in arrays])
     return "series", arrays, None

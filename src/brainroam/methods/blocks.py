@@ -88,9 +88,9 @@ class BlockSum(Method):
         self.inner_scores_ = np.where(np.isfinite(inner).any(axis=-1), np.nan_to_num(inner) @ self.weights_, np.nan)
         shares = self.weights_ * spread_within_sites(rows, site)
         each = ", ".join(f"{name} {share:.0%}" for name, share in zip(self.members, shares / shares.sum(), strict=True))
-        self.notes_ = [f"weights of the blocks, from inner held-out sites: {each}"]
-        if max(weighing.says_something.max(), (shares / shares.sum()).max()) < CLEAR:
-            method = next(iter(self.members.values())).info.name
+        method, several = next(iter(self.members.values())).info.name, len(self.members) > 1
+        self.notes_ = [f"weights of the blocks in {method}, from inner held-out sites: {each}"] if several else []
+        if several and max(weighing.says_something.max(), (shares / shares.sum()).max()) < CLEAR:
             self.notes_.append(
                 UNCLEAR.format(people=cohort.n_people, told=weighing.describe(self.members), method=method)
             )

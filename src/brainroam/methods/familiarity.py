@@ -204,6 +204,8 @@ def _measure(cohort: Cohort) -> pd.DataFrame:
     column = {name: pd.to_numeric(table.get(name, pd.Series(np.nan, table.index))) for name in ("age", "mean_fd", "tr")}
     volumes = table["n_timepoints"].astype(float)
     missing = cohort.missing_rois.sum(axis=1).astype(float)
+    if cohort.blocks:  # who has other blocks alone is read from them, and nothing is known of this one
+        missing[missing == cohort.n_rois] = np.nan
     return pd.DataFrame({**column, "volumes": volumes, "seconds": volumes * column["tr"], "missing": missing})
 
 

@@ -10,8 +10,9 @@ import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.measurements import DROPPED, READ_AS
+from brainroam.data.measurements import DROPPED, NOT_SYMMETRIC, READ_AS, TURNED
 from brainroam.data.prepare import CUT, crop_of, cut_where_longer
+from brainroam.data.triangles import WERE_READ
 from brainroam.errors import DataError, ModelFileError, UsageError, listed, visible, warn_user
 from brainroam.methods.base import MEASURED
 from brainroam.methods.blocks import BlockSum
@@ -151,8 +152,10 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     elif crop != here:
         trained = f"to {crop}" if crop else "not at all"
         warnings.warn(f"scans are cut to {here} here, in training {trained}", stacklevel=2)
-    # Which columns were read is the model's own business, whatever the files are called.
-    steps = [step for step in steps if not step.startswith((CUT, DROPPED)) and READ_AS not in step]
+    # Which columns were read is the model's own business, whatever the files are called; correlations are correlations
+    # whether they came as Fisher's z or not, and whose matrices were not symmetric says nothing about others.
+    of_others = READ_AS, TURNED, NOT_SYMMETRIC, WERE_READ
+    steps = [step for step in steps if not step.startswith((CUT, DROPPED)) and not any(w in step for w in of_others)]
     other = [step for step in steps if step not in cohort.prepared]
     if other:
         warnings.warn(f"the series of the training were prepared otherwise: {'; '.join(other)}", stacklevel=2)

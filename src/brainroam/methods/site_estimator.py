@@ -26,7 +26,7 @@ from brainroam.data.columns import warn_of_the_condition, warn_of_the_site
 from brainroam.data.readers.values import sexes
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, warn_user
-from brainroam.methods.arrays import anonymous_cohort, require_measures, warn_of_poor_data
+from brainroam.methods.arrays import anonymous_cohort, columns_as_trained, require_measures, warn_of_poor_data
 from brainroam.methods.base import MEASURED, MethodInfo
 from brainroam.methods.explanation import Explanation
 from brainroam.methods.registry import resolve
@@ -132,7 +132,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         else:
             self._require_answers(y, site)
             self._require_seed()
-            require_one_order(X=X, y=y, site=site, covariates=covariates)
+            require_one_order(**_frames(X), y=y, site=site, covariates=covariates)
             require_measures(X, y, site)
             values, classes, target = self._as_target(y, positive)  # type: ignore[arg-type]
             info, fixed = self.method_and_settings()
@@ -182,9 +182,6 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         trained: str | None = None,
     ) -> Cohort:
         people = anonymous_cohort(X, values if target.is_two_classes else None, site, tr)
-        if trained is not None:
-            people = blocks_as_in_training(self.header_, people)
-            require_blocks(self.header_, people)
         if trained not in (None, people.measure):
             one = "; the series of one person is given in a list, [x]" if trained == "series" else ""
             raise DataError(f"the model was fitted on {MEASURED[trained]}, but X holds {MEASURED[people.measure]}{one}")
@@ -199,21 +196,38 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     def _people(self, X: People, covariates: Covariates = None, tr: Times = None, site: Any = None) -> Cohort:
         """People to be read, as a cohort that has the regions and covariates of the training people."""
         check_is_fitted(self, "model_")
-        trained, n_rois = self.header_["measure"], self.header_["atlas"]["n_regions"]
+        n_rois, of_blocks = self.header_["atlas"]["n_regions"], self.header_.get("blocks", {})
         if isinstance(X, Cohort):
             cohort = blocks_as_in_training(self.header_, X)
             require_blocks(self.header_, cohort)
-        else:
-            cohort = self._cohort(X, None, site, covariates, tr, trained=trained)
-        if cohort.n_rois != n_rois:
-            raise DataError(
-                f"the model was fitted on {n_rois} regions but these people have {cohort.n_rois}: another atlas?"
-            )
-        if isinstance(X, Cohort):
+            _require_regions(cohort, n_rois)
             if cohort.atlas != anonymous_atlas(n_rois):
                 require_regions(self.header_, cohort)
             return cohort
+        require_one_order(**_frames(X), site=site, covariates=covariates)
+        if not of_blocks:
+            X = columns_as_trained(X, next(iter(self.header_["columns"].values()), None))
+            cohort = self._cohort(X, None, site, covariates, tr, trained=self.header_["measure"])
+            _require_regions(cohort, n_rois)
+        else:
+            cohort = self._cohort(self._blocks_as_trained(X), None, site, covariates, tr)
+            cohort = blocks_as_in_training(self.header_, cohort)  # the model's own first
+            for name, identity in of_blocks.items():
+                _require_regions(cohort.block(name), identity["n_regions"], name)
         return self._with_covariates(cohort, covariates)
+
+    def _blocks_as_trained(self, X: People) -> People:
+        """People given as arrays with all blocks that the model reads; an error where one is absent."""
+        of_model = list(self.header_["blocks"])
+        given = [str(name) for name in X] if isinstance(X, Mapping) else []
+        if absent := [name for name in of_model if name not in given]:
+            holds = f"the blocks {listed(given)}" if given else "one measurement"
+            raise DataError(
+                f"the model reads the blocks {listed(of_model)}, but X holds {holds}; give a dictionary with "
+                f"{listed(absent)} too: NaN for people who lack one, who are then read from the others"
+            )
+        columns = self.header_["columns"]
+        return {name: columns_as_trained(values, columns.get(str(name))) for name, values in X.items()}
 
     def _with_covariates(self, cohort: Cohort, covariates: Covariates) -> Cohort:
         """People given as arrays with every covariate that is read: none may be given, but not some of them."""
@@ -249,11 +263,12 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     ) -> Explanation:
         """Which pathways the model reads, and which ``top`` of them contributed most for each person.
 
-        ``site`` is only listed; ``atlas`` gives the regions their names, as ``cohort.atlas``.
+        ``site`` is only listed; ``atlas`` gives the regions their names, as ``cohort.atlas``; of several blocks those
+        of the first.
         """
         cohort = self._people(X, covariates, tr, site)
         if atlas is not None:
-            cohort = Cohort(cohort.series, cohort.table, atlas, measure=cohort.measure)
+            cohort = cohort.made_of(cohort.series, cohort.table, atlas=atlas)
         return Explanation.of_model(self.model_.model_, cohort, top)
 
     def save(self, path: str | Path, atlas: Atlas | None = None) -> Path:
@@ -276,3 +291,20 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     def inner_scores_(self) -> np.ndarray:
         """Out-of-site score of each training person, NaN where their site was not held out; not of a loaded model."""
         return self.model_.inner_scores_
+
+
+def _require_regions(cohort: Cohort, n_rois: int, block: str = "") -> None:
+    if cohort.n_rois != n_rois:
+        what = "columns" if cohort.measure == "table" else "regions"
+        other = "" if cohort.measure == "table" else ": another atlas?"
+        where = f" of the block {block}" if block else ""
+        raise DataError(f"the model was fitted on {n_rois} {what}{where} but these people have {cohort.n_rois}{other}")
+
+
+def _frames(X: People) -> dict[str, Any]:
+    """What may name people in an order of its own: X, or each of its blocks.
+
+    >>> list(_frames({"rest": [], "anatomy": []}))
+    ["X['rest']", "X['anatomy']"]
+    """
+    return {f"X[{name!r}]": values for name, values in X.items()} if isinstance(X, Mapping) else {"X": X}

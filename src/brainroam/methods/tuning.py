@@ -188,6 +188,8 @@ class TunedMethod(Method):
             return []
         else:
             chosen = [name for name, block in blocks.items() if block.measure in self.info.reads]
+            if unread := listed(name for name in blocks if name not in chosen):
+                self.notes_ = [*self.notes_, f"{unread} not read: {self.info.name} reads {listed(self.info.reads)}"]
         learned = [name for name in chosen if can_be_learned(cohort, name)]
         left = listed(name for name in chosen if name not in learned)
         if chosen and not learned:

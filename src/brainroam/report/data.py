@@ -299,6 +299,12 @@ class ReportData:
         data = shlex.join(data_words(self.study["commands"])) or "DATA"
         return " ".join(part for part in ("brainroam", verb, data, options, f"--out {out or self.shell_path}") if part)
 
+    @property
+    def explaining(self) -> str:
+        """The commands that explain the method of the report block by block, which its runs do not keep."""
+        fit = self.command("fit", f"--method {shlex.quote(bare_name(self.method))}", "model")
+        return f"{fit} && {self.command('explain model', out='explanation')}"
+
     @cached_property
     def finished(self) -> list[tuple[RunSpec, dict[str, Any]]]:
         """Every finished run, whatever its protocol, in the order of the tables."""

@@ -9,7 +9,8 @@ from brainroam import __version__
 from brainroam.data.people import COVARIATES
 from brainroam.errors import BrainroamError, counted
 from brainroam.evaluation.predictions_file import TUNING as FROM_FILE
-from brainroam.methods.base import MethodInfo
+from brainroam.methods.base import ANYTHING, MethodInfo
+from brainroam.methods.blocks import names_of
 from brainroam.methods.controls import confounds_of
 from brainroam.methods.registry import bare_name, method_info, parse_name
 from brainroam.report.data import ReportData
@@ -126,9 +127,25 @@ def _method(data: ReportData, name: str) -> MethodFact:
     described = data.study.get("covariates")  # not in studies of earlier versions
     of_study = COVARIATES if described is None else [name for name, seen in described.items() if seen["used"]]
     covariates = covariates_used(info, fixed, of_study)
+    blocks = names_of(fixed.get("blocks", ()))
+    if set(fixed) == {"blocks"} and registered in data.compared:
+        alone = f"{registered} of {join_names(blocks)} alone"
+        return MethodFact(name, alone, "", (), seeds, info.needs, info.covariate_use, covariates)
     published = tuple(part for part in info.citation.split("; ") if re.search(r"\b(19|20)\d\d\b", part))
-    summary = info.summary if data.words.has_regions else OF_TABLES.get(registered, info.summary)
+    summary = _summary(info, data.words.kinds, blocks)
     return MethodFact(name, summary, info.citation, published, seeds, info.needs, info.covariate_use, covariates)
+
+
+def _summary(info: MethodInfo, kinds: Mapping[str, str], blocks: Sequence[str]) -> str:
+    """What a method does with these blocks, or with all, by the kind of each: one that reads no brain, the same."""
+    if ANYTHING in info.reads:
+        return info.summary
+    read = [name for name in blocks or kinds if kinds.get(name) in info.reads]
+    does = {kinds[name]: OF_KIND.get(kinds[name], {}).get(info.name, info.summary) for name in read}
+    only = f", of {join_names(read)} alone" if read and len(read) < len(kinds) else ""
+    if len(set(does.values())) <= 1:
+        return next(iter(does.values()), info.summary) + only
+    return "; ".join(f"of {OF[kind]}: {text}" for kind, text in does.items()) + only
 
 
 def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
@@ -156,13 +173,20 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
     return sentences
 
 
-#: What methods do with a table, where it is not what their summary says of edges.
-OF_TABLES = {
-    "ensemble": "ridges of all columns by nine penalties, site means removed, added up as held-out sites believe each",
-    "fc-ridge": "ridge of all columns, site means removed",
-    "core": "linear reading of all columns or of those with the largest contrasts, deconfounded by site",
-    "scaffold-ridge": "ridge of the columns whose contrast the sites agree on, deconfounded by site",
+#: What methods do with tables and matrices, where it is not what their summary says of series.
+OF_KIND = {
+    "table": {
+        "ensemble": "ridges of all columns by nine penalties, as held-out sites believe each, site means removed",
+        "fc-ridge": "ridge of all columns, site means removed",
+        "core": "linear reading of all columns or of those with the largest contrasts, deconfounded by site",
+        "scaffold-ridge": "ridge of the columns whose contrast the sites agree on, deconfounded by site",
+    },
+    "matrices": {
+        "ensemble": "sum of two readers of all edges: Pearson, logarithm (of no correlations: as of a table)",
+        "fc-ridge": "ridge on the matrices' edges, site means removed",
+    },
 }
+OF = {"series": "series", "matrices": "matrices", "table": "tables"}
 USE = {
     "removed": "{methods} removed {names} from the {ones}",
     "projected": "{methods} projected what moves with {names} within site and class out of the {ones}",

@@ -1,5 +1,6 @@
 """Templates and sections of a page; all text is escaped here, and only here."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
@@ -86,12 +87,25 @@ def missing(id: str, title: str, what: str, command: str) -> Section:
     return Section(id, title, Markup(), missing=(Missing(what, command),))
 
 
+def may_break(text: object) -> Markup:
+    """Text in which a name such as ``core[blocks=rest+anatomy]`` may go on in the next line, behind its marks.
+
+    >>> may_break("core[blocks=a+b]"), may_break("0 to 1")
+    (Markup('core[<wbr>blocks=<wbr>a+<wbr>b]'), Markup('0 to 1'))
+    """
+    if isinstance(text, Markup) or "[" not in str(text):
+        return escape(text)
+    return Markup("<wbr>").join(re.split(r"(?<=[\[=+,])", str(text)))
+
+
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader([HERE / "templates", HERE / "brain" / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["may_break"] = may_break
+    return environment

@@ -86,10 +86,11 @@ def write_relmats(
     if len(set(labels)) < len(labels):
         twice = sorted({label for label in labels if labels.count(label) > 1})
         raise DataError(f"BIDS allows only letters and digits in ids, and {listed(twice)} would occur twice")
+    as_read = cohort.measure == "matrices" and kind == "pearson"  # whatever they are
+    measured = "edges of matrices as they were read" if as_read else f"{kind} edges of brainroam.core.connectivity"
     sidecar = {
         "RelationshipMeasure": kind,
-        "MeasureDescription": f"{kind} edges of brainroam.core.connectivity"
-        + ("" if residuals is None else f": {residuals.description}"),
+        "MeasureDescription": measured + ("" if residuals is None else f": {residuals.description}"),
         "Weighted": True,
         "Directed": kind == "lag",
         "ValidDiagonal": False,

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from brainroam import __version__
 from brainroam.data.people import people_and_scans
 from brainroam.data.target import Target
+from brainroam.errors import counted
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.splits import TITLES
 from brainroam.evaluation.stats import classes, numbers
@@ -25,7 +26,7 @@ from brainroam.report.data import ReportData, read_data
 from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
 from brainroam.report.page import Drawing, render
 from brainroam.report.sections.adaptation import adaptation_section
-from brainroam.report.sections.audit import audit_section, check_section
+from brainroam.report.sections.audit import audit_section, check_section, notes_section
 from brainroam.report.sections.confounding import confounding_section
 from brainroam.report.sections.next_site import plan_section
 from brainroam.report.sections.number_confounding import number_confounding_section
@@ -111,13 +112,15 @@ def write_target_page(
     beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
+    fits = notes_section(data)
+    beside += [fits] if fits.html.strip() else []
     page = render(
         "numbers.html" if target.is_number else "classes.html",
         title=name or f"{target.name} at {len(content.sites)} sites",
         caveats=comparison.caveats,
         verdicts=dict(zip(comparison.table["method"], comparison.table["verdict"], strict=True)),
         comparisons=[*comparison.sentences, *([f"{chosen}: {adaptation.gist.rstrip('.')}"] if adaptation.gist else [])],
-        notes=[*comparison.families, *comparison.notes, *_other_protocols(data)],
+        notes=[*comparison.families, *comparison.notes, *_what_was_measured(data), *_other_protocols(data)],
         figure=Markup("").join(inline(drawing) for drawing in content.drawings),
         n_sites=len(content.sites),
         n_people=people_and_scans(results.predictions.drop_duplicates(["site", "subject"])),
@@ -154,6 +157,15 @@ class Content(NamedTuple):
     sites: pd.DataFrame
     drawings: list[Drawing]
     tables: dict[str, Markup]
+
+
+def _what_was_measured(data: ReportData) -> list[str]:
+    """What methods read, what was done to it before, and who was left out; nothing of tables of predictions alone."""
+    if data.only_files:
+        return []
+    steps = "".join(f"; {step}" for step in data.study.get("prepared", []))
+    out = len(data.study["excluded"])
+    return [f"What was measured: {data.words.inputs}{steps}; {counted(out, 'person was', 'people were')} left out"]
 
 
 def _number_content(results: Results, chosen: str, comparison: numbers.NumberComparison) -> Content:

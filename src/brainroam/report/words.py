@@ -28,6 +28,8 @@ class Words(NamedTuple):
         What methods read, for a methods section.
     has_time, has_regions : bool
         Whether something measured is a time course, or of regions that edges join.
+    kinds : dict of str to str
+        What each block is: "series", "matrices" or "table".
     """
 
     feature: str
@@ -36,6 +38,7 @@ class Words(NamedTuple):
     inputs: str
     has_time: bool
     has_regions: bool
+    kinds: Mapping[str, str]
 
 
 def words_of(study: Mapping[str, Any]) -> Words:
@@ -46,7 +49,8 @@ def words_of(study: Mapping[str, Any]) -> Words:
     """
     regions = f"{study['n_rois']} regions of {study['atlas']!r}" if study.get("n_rois") else repr(study.get("atlas"))
     measured = study.get("measured") or {"series": {"measure": "series", "extent": regions}}
-    kinds = {block["measure"] for block in measured.values()}
+    of_each = {name: str(block["measure"]) for name, block in measured.items()}
+    kinds = set(of_each.values())
     several = len(measured) > 1
     inputs = [
         f"{name + ': ' if several else ''}{INPUT[block['measure']]} ({block['extent'].removesuffix(UNNAMED)})"
@@ -58,4 +62,4 @@ def words_of(study: Mapping[str, Any]) -> Words:
         names = "feature", "features", "larger"
     else:
         names = "edge", "connectivity", "stronger"
-    return Words(*names, listed(inputs), "series" in kinds, kinds != {"table"})
+    return Words(*names, listed(inputs), "series" in kinds, kinds != {"table"}, of_each)

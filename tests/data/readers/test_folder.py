@@ -409,3 +409,34 @@ def test_who_travelled_is_one_person_on_one_side_of_every_split(numbered_anew):
     assert len(cohort) == 11
     assert cohort.table.set_index("subject").loc["Site B_2", "group"] == "2"
     assert cohort.table.groupby("group").size().to_dict() == {"1": 3, "2": 3, "3": 3, "4": 2}
+
+
+def test_a_matrix_that_is_not_square_is_named_with_what_to_do(tmp_path, write, signal):
+    ids = ["01", "02", "03", "04"]
+    write(tmp_path / "participants.csv", "id,site,diagnosis\n" + "".join(f"{k},A,{int(k) % 2}\n" for k in ids))
+    edges = [np.corrcoef(signal(i, 60).T) for i in range(4)]
+    for name, x in zip(ids, [edges[0], edges[1][:3], *edges[2:]], strict=True):
+        np.save(tmp_path / f"{name}.npy", x)
+    with pytest.raises(ReaderError, match=r"square matrices .* not 02 \(3 x 5\); mend these files, or move them away"):
+        load_cohort(tmp_path, case="1", control="0")
+    np.save(tmp_path / "02.npy", edges[1][:3, :3])
+    with pytest.raises(DataError, match=r"most matrices have 5 regions but 1 differs: 02 \(3\)"):
+        load_cohort(tmp_path, case="1", control="0")
+
+
+def test_runs_of_matrices_are_averaged_directed_ones_too(tmp_path, write):
+    ids, rng = ["01", "02", "03"], np.random.default_rng(0)
+    write(tmp_path / "participants.csv", "id,site,diagnosis\n" + "".join(f"{k},A,{int(k) % 2}\n" for k in ids))
+    runs = {}
+    for name in ids:
+        for run in (1, 2):
+            edges = rng.uniform(-0.9, 0.9, size=(5, 5))
+            np.fill_diagonal(edges, 0)
+            edges[3] = edges[:, 3] = np.nan if run == 1 else edges[3]
+            runs[name, run] = edges
+            np.save(tmp_path / f"{name}_run-{run}.npy", edges)
+    with pytest.warns(UserWarning, match="matrices are averaged"):
+        cohort = load_cohort(tmp_path, case="1", control="0", template="{participant_id}_run-*.npy")
+    one, two = runs["02", 1], runs["02", 2]
+    mean = np.where(np.isnan(one), two, (one + two) / 2)
+    np.testing.assert_allclose(cohort.series[1], np.where(np.eye(5) == 1, 0, (mean + mean.T) / 2), atol=1e-12)

@@ -67,6 +67,19 @@ def test_integers_that_go_up_in_a_few_columns_are_data(tmp_path, write):
     assert read_text(write(tmp_path / "a.csv", "3,7\n1,2\n")).values.tolist() == [[3, 7], [1, 2]]
 
 
+@pytest.mark.parametrize(
+    ("header", "row", "mark"),
+    [("r,a,b,c", "{0},", ","), ("\ta\tb\tc", "{0}\t", "\t"), (None, "", ","), (None, "", "\t")],
+)
+def test_a_region_that_a_matrix_lacks_stays_in_its_place(tmp_path, write, header, row, mark):
+    edges = [["1", "", "0.5"], ["", "", ""], ["0.5", "", "1"]]
+    lines = [row.format(name) + mark.join(cells) for name, cells in zip("abc", edges, strict=True)]
+    text = "\n".join([*([] if header is None else [header]), *lines]) + "\n"
+    np.testing.assert_array_equal(
+        read_text(write(tmp_path / "a.csv", text)).values, [[1, np.nan, 0.5], [np.nan] * 3, [0.5, np.nan, 1]]
+    )
+
+
 def test_missing_cells_become_nan(tmp_path, write):
     values = read_text(write(tmp_path / "a.tsv", "a\tb\tc\n1.5\tn/a\t\n2.5\tn/a\t4\n")).values
     np.testing.assert_array_equal(values, [[1.5, np.nan, np.nan], [2.5, np.nan, 4.0]])

@@ -246,6 +246,12 @@ def test_the_same_people_with_another_table_are_told_by_the_same_columns(hospita
     answer(in_months(hospital).using(["age"]), ledger=Ledger(tmp_path, "S01"))
 
 
+def test_a_hospital_some_of_whose_people_have_no_known_age_keeps_a_record(hospital, tmp_path):
+    gaps = hospital.with_columns(hospital.table[["age"]].where(np.arange(60)[:, None] > 0)).using(["age"])
+    answer(gaps, ledger=Ledger(tmp_path, "S01"))
+    answer(gaps, request_to(gaps, 2, asking(np.arange(20)), ["age"]), ledger=Ledger(tmp_path, "S01"))
+
+
 def in_months(cohort):
     return cohort.with_columns(cohort.table[["age"]] * 12)
 

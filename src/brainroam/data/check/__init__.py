@@ -1,6 +1,7 @@
 """Checks of a multi-site cohort: all findings at once, before a study costs days."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -45,7 +46,9 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     False
     """
     table, people = cohort.table, cohort.people
-    over_limit = cohort.missing_rois.mean(axis=1) > max_missing_rois
+    measured = (cohort.blocks or {"": cohort}).values()
+    over_limit = np.all([block.missing_rois.mean(axis=1) > max_missing_rois for block in measured], axis=0)
+    taken = "predicted from the other blocks" if cohort.blocks else "left out"
     timed = cohort.measure == "series"
     course = time_course.measure(cohort) if timed else None
     findings = chain(
@@ -56,8 +59,9 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         groups.one_institution(table),
         () if course is None else _check_series(cohort, course),
         measures.check_measures(cohort),
-        series.missing_regions(cohort, over_limit, max_missing_rois),
-        series.low_coverage(cohort),
+        series.nearly_same_ids(table),
+        measures.each_block(cohort, partial(series.missing_regions, limit=max_missing_rois, taken=taken)),
+        measures.each_block(cohort, series.low_coverage),
         series.short_scans(cohort),
         *(
             (

@@ -89,14 +89,17 @@ def identical_pairs(cohort: Cohort) -> list[tuple[int, int]]:
 
 
 def correlations(cohort: Cohort) -> np.ndarray:
-    """Some or all correlations (n, k) of everybody, in single precision; NaN where a region has no signal."""
+    """Some or all edges (n, k) of everybody, in single precision: correlations of series, values of matrices.
+
+    NaN where a region has no signal.
+    """
     u, v = np.triu_indices(cohort.n_rois, 1)
     width = min(len(u), max(MIN_EDGES, int(PROFILE_BYTES / (4 * len(cohort)))))
     u, v = (ends[np.linspace(0, len(u) - 1, width).astype(int)] for ends in (u, v))
     gone, values = cohort.missing_rois, np.empty((len(cohort), width), dtype=np.float32)
     with threadpool_limits(1), np.errstate(all="ignore"):  # threads only wait for each other on small products
         for row, x in zip(values, cohort.series, strict=True):
-            row[:] = np.corrcoef(x, rowvar=False)[u, v]
+            row[:] = (x if cohort.measure == "matrices" else np.corrcoef(x, rowvar=False))[u, v]
     values[gone[:, u] | gone[:, v]] = np.nan
     return values
 

@@ -1,7 +1,7 @@
 """Rules about tables and matrices: units, copies, zeros, columns that are no measures, mixed kinds of edges."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 
@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from brainroam.data.check.duplicates import correlations
 from brainroam.data.check.report import Finding
+from brainroam.data.check.series import copies
 from brainroam.data.check.site_pattern import unlike_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import HEAD_SIZE
-from brainroam.data.measurements import NOT_SYMMETRIC, largest_edge
+from brainroam.data.edge_values import is_fisher_z, largest_edge
+from brainroam.data.measurements import NOT_SYMMETRIC, TURNED
 from brainroam.data.readers.measures import measures_condition
 from brainroam.errors import counted, listed
 
@@ -28,19 +31,24 @@ FEWEST = 5  # people of a site, or columns, from which on it can be compared
 IS_AGE = 0.98  # correlation with age
 MANY_COPIES = 0.2  # share of columns
 OTHER_SPREAD = 2.0  # of edges at a site, against other sites: partial correlations spread two to four times less
+LOOKED_AT, SOME = 12, 0.2  # people of a site whose edges may be Fisher's z, and their share that is told of
+MOSTLY = 0.5
 MAX_P, MIN_GAP = 0.01, 0.15  # of the shares of cases and of controls who lack a block
+
+
+def each_block(cohort: Cohort, rule: Callable[[Cohort], Iterator[Finding]]) -> Iterator[Finding]:
+    """The findings of a rule about each measurement; of several among those who have it, with its name."""
+    if not cohort.blocks:
+        yield from rule(cohort)
+    for name, block in cohort.blocks.items():
+        if (present := cohort.has_block(name)).any():
+            for finding in rule(block.subset(present)):
+                yield replace(finding, message=f"{name}: {finding.message}")
 
 
 def check_measures(cohort: Cohort) -> Iterator[Finding]:
     """Findings about each measurement that is no series, and about several of them together."""
-    for name, block in (cohort.blocks or {"": cohort}).items():
-        if block.measure == "series":
-            continue
-        present = np.flatnonzero(~block.missing_rois.all(axis=1))
-        if not len(present):
-            continue
-        for finding in _check_block(block.subset(present)):
-            yield replace(finding, message=f"{name}: {finding.message}") if name else finding
+    yield from each_block(cohort, _check_block)
     yield from asymmetric(cohort)
     if cohort.blocks:
         yield from missing_blocks(cohort)
@@ -48,20 +56,25 @@ def check_measures(cohort: Cohort) -> Iterator[Finding]:
 
 
 def _check_block(cohort: Cohort) -> Iterator[Finding]:
-    yield from copied_rows(cohort)
+    present = np.flatnonzero(~cohort.missing_rois.all(axis=1))
+    if cohort.measure == "series" or not len(present):
+        return
+    cohort = cohort.subset(present)
     if cohort.measure == "table":
+        yield from copied_rows(cohort)
         yield from units(cohort)
         yield from zeros(cohort)
         yield from no_measures(cohort)
         yield from copied_columns(cohort)
         yield from head_size(cohort)
     else:
+        yield from edge_units(cohort)
         yield from diagonals(cohort)
-        mixed = list(mixed_edges(cohort))
+        mixed, edges = list(mixed_edges(cohort)), correlations(cohort)
         yield from mixed
         if not mixed:
-            upper = np.triu_indices(cohort.n_rois, 1)
-            yield from unlike_sites(cohort, np.array([x[upper] for x in cohort.series]))
+            yield from unlike_sites(cohort, edges)
+        yield from copies(cohort, edges)  # the last to use the edges: it writes over them
 
 
 def missing_blocks(cohort: Cohort) -> Iterator[Finding]:
@@ -189,18 +202,39 @@ def head_size(cohort: Cohort) -> Iterator[Finding]:
         yield Finding("note", "head-size", message, remedy)
 
 
+def edge_units(cohort: Cohort) -> Iterator[Finding]:
+    """Edges that are no correlations, covariances among them."""
+    if not cohort.own_units:
+        return
+    largest = max(map(largest_edge, cohort.series))
+    message = f"edges go up to {largest:.3g} and are read as no correlations, each in units of its spread"
+    if np.mean([_may_be_covariance(x) for x in cohort.series]) > MOSTLY:
+        remedy = "they may be covariances, whose size says little: give correlations, r = c_ij / sqrt(c_ii c_jj)"
+        yield Finding("warning", "covariances", message, remedy)
+    else:
+        yield Finding("note", "own-units", message, "nothing, if they are stream counts or the like")
+
+
+def _may_be_covariance(x: np.ndarray) -> bool:
+    """Whether variances that differ stand on the diagonal: no edge is larger than they allow."""
+    variance = np.nan_to_num(np.diag(x))
+    bound = np.sqrt(np.outer(variance, variance).clip(0)) * (1 + 1e-6)
+    return bool(np.ptp(variance) > 1e-3 * variance.max() and (np.abs(np.nan_to_num(x)) <= bound).all())
+
+
 def diagonals(cohort: Cohort) -> Iterator[Finding]:
-    """Diagonals of zeros, which are taken for 1."""
+    """Diagonals of zeros, which are taken for 1 beside correlations."""
     zero = np.array([np.abs(np.nan_to_num(np.diag(x))).max() < 1e-9 for x in cohort.series])
-    if zero.any():
-        who = tuple(cohort.table.loc[zero, "subject"])
-        message = f"the diagonal is zero in the matrices of {counted(len(who), 'person', 'people')}: {listed(who)}"
-        shares = pd.Series(zero).groupby(cohort.table["site"].to_numpy()).mean()
-        if 0 < zero.mean() < 1 and shares.isin([0, 1]).all():  # whole sites: their edges were made in another way
-            message += f": everybody's of {listed(shares.index[shares == 1])}, nobody's of other sites"
-            remedy = "see whether the edges of these sites are Fisher's z, or partial correlations, and others' are not"
-            yield Finding("warning", "zero-diagonal", message, remedy, subjects=who)
-            return
+    if not zero.any() or (zero.all() and cohort.own_units):
+        return
+    who = tuple(cohort.table.loc[zero, "subject"])
+    message = f"the diagonal is zero in the matrices of {counted(len(who), 'person', 'people')}: {listed(who)}"
+    shares = pd.Series(zero).groupby(cohort.table["site"].to_numpy()).mean()
+    if not zero.all() and shares.isin([0, 1]).all():  # whole sites: their edges were made in another way
+        message += f": everybody's of {listed(shares.index[shares == 1])}, nobody's of other sites"
+        remedy = "see whether the edges of these sites are Fisher's z, or partial correlations, and others' are not"
+        yield Finding("warning", "zero-diagonal", message, remedy, subjects=who)
+    else:
         yield Finding("note", "zero-diagonal", message, "nothing: it is taken for 1, as of a correlation", subjects=who)
 
 
@@ -219,14 +253,24 @@ def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
     counts = {name: np.flatnonzero(site == name) for name in cohort.sites if (site == name).sum() >= FEWEST}
     if len(counts) < 2:
         return
-    turned = any("Fisher" in step for step in cohort.prepared)
-    beyond = np.array([largest_edge(x) for x in cohort.series]) > (np.tanh(1.0) if turned else 1.0) + 1e-6
-    shares = {name: float(beyond[rows].mean()) for name, rows in counts.items()}
-    z, r = ([name for name in counts if fits(shares[name])] for fits in (lambda s: s > 0.5, lambda s: s == 0))
+    turned = TURNED in cohort.prepared
+    looks_z = {
+        name: np.array([_is_fisher_z(cohort.series[k], turned) for k in rows[:LOOKED_AT]])
+        for name, rows in counts.items()
+    }
+    z, r = ([name for name in counts if fits(looks_z[name])] for fits in (lambda x: x.mean() > 0.5, lambda x: ~x.any()))
+    remedy = "give all sites one of the two: r = tanh(z)"
     if z and r:
-        message = f"edges are Fisher's z at {listed(z)} (beyond 1) and correlations at {listed(r)}"
-        yield Finding("error", "mixed-edges", message, "give all sites one of the two: r = tanh(z)")
+        limit = (np.tanh(1.0) if turned else 1.0) + 1e-6
+        beyond = np.mean([largest_edge(cohort.series[k]) > limit for name in z for k in counts[name]]) > MOSTLY
+        how = "some are beyond 1" if beyond else "by their eigenvalues"
+        message = f"edges are Fisher's z at {listed(z)} ({how}) and correlations at {listed(r)}"
+        yield Finding("error" if beyond else "warning", "mixed-edges", message, remedy)
         return
+    share = np.concatenate(list(looks_z.values())).mean()
+    if not turned and share > SOME:
+        message = f"the matrices of {share:.0%} of the people have the eigenvalues of Fisher's z, not of correlations"
+        yield Finding("warning", "fisher-z", message, f"they are read as correlations: {remedy}")
     upper = np.triu_indices(cohort.n_rois, 1)
     spread = np.array([np.nanstd(x[upper]) for x in cohort.series])
     usual = {name: float(np.median(spread[rows])) for name, rows in counts.items()}
@@ -238,6 +282,13 @@ def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
                 "another way to compute them, are probably mixed"
             )
             yield Finding("warning", "mixed-edges", message, "compute the edges of all sites in one way", name)
+
+
+def _is_fisher_z(x: np.ndarray, turned: bool) -> bool:
+    """Of one person, whose edges may have been turned back into correlations when they were read."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        given = np.arctanh(x * ~np.eye(len(x), dtype=bool)) if turned else x
+    return is_fisher_z(given, np.diag(x))
 
 
 def units(cohort: Cohort) -> Iterator[Finding]:

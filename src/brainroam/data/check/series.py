@@ -1,8 +1,10 @@
 """Rules about the series: regions without signal, scans that are too short, and people who are there twice."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from brainroam.data.check.duplicates import find_duplicates, similar_ids
 from brainroam.data.check.report import Finding
@@ -15,41 +17,49 @@ MIN_VOLUMES = 30  # one sliding window
 MAX_LACKING = 0.1  # share of a site's people who may lack signal in a region
 
 
-def missing_regions(cohort: Cohort, over_limit: np.ndarray, limit: float) -> Iterator[Finding]:
-    """People with regions that are constant or not finite, and those whom every other command leaves out."""
-    counts = cohort.missing_rois.sum(axis=1)
-    if cohort.blocks:  # who lacks a whole block is told of there, and counts as lacking it beyond the limit
-        counts[counts == cohort.n_rois] = 0
-        over_limit = over_limit & (counts > 0)
+class Words(NamedTuple):
+    """How a region without signal, an empty row of a matrix or an empty cell of a table is called."""
+
+    noun: str
+    lacks: str
+    is_missing: str
+    remedy: str
+
+
+WORDS = {
+    "series": Words("region", "no signal", "are constant or not finite", "edges of these regions enter no fit"),
+    "matrices": Words("region", "no edges", "have no edges", "edges of these regions enter no fit"),
+    "table": Words("column", "no value", "have no value", "such a cell says nothing about the person"),
+}
+
+
+def missing_regions(cohort: Cohort, limit: float, taken: str) -> Iterator[Finding]:
+    """People with regions that are constant or not finite, and those who are ``taken`` otherwise by other commands."""
+    words, counts = WORDS[cohort.measure], cohort.missing_rois.sum(axis=1)
+    over_limit = counts > limit * cohort.n_rois
     if over_limit.any():
         people, each = _people(cohort, over_limit, counts)
-        what = "columns have no value" if cohort.measure == "table" else "regions have no signal"
-        message = f"over {limit:.0%} of the {cohort.n_rois} {what} in {_of(cohort, people)}: {each}"
-        taken = "predicted from the other blocks" if cohort.blocks else "left out"
+        what = f"over {limit:.0%} of the {cohort.n_rois} {words.noun}s have {words.lacks}"
+        message = f"{what} in {_of(cohort, people)}: {each}"
         yield Finding("warning", "over-limit", message, f"{taken} unless max_missing_rois is raised", None, people)
     if counts.any():
         people, each = _people(cohort, counts > 0, counts)
-        what, remedy = "regions are constant or not finite", "edges of these regions enter no fit"
-        if cohort.measure == "table":
-            what, remedy = "columns have no value", "such a cell says nothing about the person"
-        yield Finding("warning", "missing-rois", f"{what} in {_of(cohort, people)}: {each}", remedy, None, people)
+        message = f"{words.noun}s {words.is_missing} in {_of(cohort, people)}: {each}"
+        yield Finding("warning", "missing-rois", message, words.remedy, None, people)
 
 
 def low_coverage(cohort: Cohort) -> Iterator[Finding]:
     """Regions, or columns of a table, that many people of a site lack, and more than one."""
-    names = np.array(cohort.atlas.labels)
-    noun, what = ("column", "have no value") if cohort.measure == "table" else ("region", "lack signal")
+    words, names = WORDS[cohort.measure], np.array(cohort.atlas.labels)
     for site, rows in cohort.table.groupby("site").indices.items():
         lacking = cohort.missing_rois[rows]
-        lacking = lacking[~lacking.all(axis=1)] if cohort.blocks else lacking
-        if not len(lacking):
-            continue
         share = lacking.mean(axis=0)
         if (rare := (share > MAX_LACKING) & (lacking.sum(axis=0) > 1)).any():
             each = listed(f"{name} ({part:.0%})" for name, part in zip(names[rare], share[rare], strict=True))
-            where = counted(int(rare.sum()), noun, f"{noun}s")
-            message = f"over {MAX_LACKING:.0%} of the people {what} in {where}: {each}"
-            yield Finding("warning", "low-coverage", message, f"read results on these {noun}s with care", str(site))
+            where = counted(int(rare.sum()), words.noun, f"{words.noun}s")
+            message = f"over {MAX_LACKING:.0%} of the people have {words.lacks} in {where}: {each}"
+            remedy = f"read results on these {words.noun}s with care"
+            yield Finding("warning", "low-coverage", message, remedy, str(site))
 
 
 def weak_regions(cohort: Cohort, counts: np.ndarray) -> Iterator[Finding]:
@@ -79,7 +89,7 @@ def identical_series(cohort: Cohort) -> Iterator[Finding]:
 
 
 def copies(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
-    """People who are probably one: identical series, nearly identical connectivity, or nearly the same id."""
+    """People who are probably one: identical series or matrices, or nearly identical connectivity."""
     table = cohort.table.set_index("subject")
     remedy = "one person on both sides of a split leaks the label: leave one out, or both when the labels disagree"
     codes = group_codes(cohort.table)
@@ -96,10 +106,18 @@ def copies(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
         site = rows["site"].iloc[0] if rows["site"].nunique() == 1 else None
         facts += [] if site else [f"different sites ({' and '.join(rows['site'])})"]
         identical = twin.kind == "identical"
-        what = "identical series" if identical else f"nearly the same connectivity (centred r = {twin.similarity:.2f})"
+        what = (
+            f"identical {cohort.measure}"
+            if identical
+            else f"nearly the same connectivity (centred r = {twin.similarity:.2f})"
+        )
         message = f"{pair[0]} and {pair[1]} have {', '.join([what, *facts])}"
         yield Finding("error" if identical else "warning", f"{twin.kind}-people", message, remedy, site, pair)
-    for pair in similar_ids(table.index.tolist()):
+
+
+def nearly_same_ids(table: pd.DataFrame) -> Iterator[Finding]:
+    """Ids that differ in their spelling only, which may be one person."""
+    for pair in similar_ids(table["subject"].tolist()):
         message = f"{pair[0]} and {pair[1]} are nearly the same id"
         yield Finding("warning", "similar-ids", message, "make sure that they are two people", None, pair)
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from brainroam.data.detect.files import around_id, readable, series_files, template_of
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.measurements import resembles_matrix
+from brainroam.data.measurements import are_matrices, resembles_matrix
 from brainroam.data.names import unpadded
 from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
@@ -28,6 +28,7 @@ from brainroam.data.readers.series import read_series
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
 from brainroam.data.readers.wide_table import sites_in_ids
+from brainroam.data.triangles import order_of, regions_of, untold
 from brainroam.errors import BrainroamError, listed
 
 MANY = 10  # measures from which on a table is a block; fewer may be clinical and are only named
@@ -129,7 +130,7 @@ def _kind(files: Sequence[Path]) -> str:
     some = [one.values for one in readable(files[:: -(-len(files) // LOOKED_AT)])]
     if not some:
         return UNREADABLE
-    if all(resembles_matrix(x) for x in some):
+    if are_matrices(some):
         return "matrices"
     return "" if all(x.shape[0] == x.shape[1] for x in some) and len(some) > 1 else "series"
 
@@ -156,6 +157,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     matrices = _without_copies([group for group in groups if group.kind == "matrices"], left)
     if not series and not matrices:
         _people_and_tables(people, guess, bool(of_all.tables or of_all.arrays))
+        _ask_about_squares([group for group in groups if not group.kind], folder, ids.tolist(), guess)
     own = next(iter([*series, *matrices]), None)
     if own is not None:
         guess.files = own.files
@@ -192,9 +194,12 @@ def _add_arrays(arrays: Mapping[Path, tuple[int, ...]], ids: str, guess: Guess) 
     """A block for each array of everybody, whose rows are in the order of the table ``ids``."""
     for path, shape in arrays.items():
         name = _name(path.stem, guess)
-        kind = "matrices" if len(shape) == 3 else "table"
+        triangles = len(shape) == 2 and order_of(read_array(path)) is not None
+        kind = "matrices" if len(shape) == 3 or triangles else "table"
         guess.blocks[name] = {kind: path.as_posix(), "ids": ids}
         guess.remarks[name] = f"an array of {' x '.join(map(str, shape))}: its rows are taken to be those of this table"
+        if kind == "table" and regions_of(shape[1]):
+            guess.remarks[name] += f"; {untold(shape[1])}"
 
 
 def _add_tables(tables: Tables, n_people: int, guess: Guess) -> None:
@@ -225,6 +230,18 @@ def _ask_which_series(series: Sequence[Group], folder: Path, ids: list[str], gue
         kinds = [f"{template} ({shape})" for template, shape in zip(templates, shapes, strict=True)]
         text = f"Each person has several files that may be the series: {listed(kinds)}. Which of them are the series?"
         guess.questions.append(Question("template", text, tuple(map(str, templates))))
+
+
+def _ask_about_squares(squares: Sequence[Group], folder: Path, ids: list[str], guess: Guess) -> None:
+    """Ask whether files of as many rows as columns, which do not look like matrices, are series after all."""
+    for group in squares[:1] if guess.questions else ():
+        template = template_of([file.relative_to(folder).as_posix() for file in group.files], ids)
+        n = _size(group.files[0])
+        text = (
+            f"Each person's file {template} holds {n} x {n} numbers that do not look like a matrix of edges. If they "
+            f"are series of {n} volumes, name them; matrices are named in a study file, under blocks: {{matrices: ...}}"
+        )
+        guess.questions = [Question("template", text, (str(template),))]
 
 
 def look_at_anatomy(folder: Path, subjects: Sequence[str], guess: Guess) -> None:

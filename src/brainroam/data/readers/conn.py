@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from brainroam.data.measurements import correlations_of
+from brainroam.data.edge_values import correlations_of
 from brainroam.data.readers.text import Series
 from brainroam.errors import ReaderError, listed
 

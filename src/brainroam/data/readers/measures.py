@@ -8,6 +8,7 @@ their names: measures of a brain are many and share parts of their names, a ques
 
 import glob
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ from brainroam.data.readers.repeats import Scan, visit_order
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
 from brainroam.data.readers.tables import is_table, read_table, same_id
 from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS
+from brainroam.data.triangles import AS_TRIANGLES, matrices_of, order_of, regions_of, untold
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
 MOSTLY = 0.5  # share of people who have a number in a column, or whose ids a table has
@@ -171,7 +173,7 @@ def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path], 
     files = [file for path in paths for file in (files_below(path) if path.is_dir() else [path])]
     if len(files) == 1 and files[0].suffix in (".npy", ".npz", ".mat"):
         order = read_table(_existing(str(entry["ids"]), homes)[0]) if "ids" in entry else None
-        return _read_one_array(files[0], cohort, order)
+        return _read_one_array(files[0], cohort, order, kinds[0])
     if kinds[0] == "table":
         return _read_tables(files, cohort, entry.get("columns", "*"))
     return _read_arrays(files, cohort, kinds[0], unread)
@@ -315,19 +317,26 @@ def _square(x: np.ndarray) -> bool:
     return x.ndim == 2 and x.shape[0] == x.shape[1]
 
 
-def _read_one_array(path: Path, cohort: Cohort, order: pd.DataFrame | None) -> Cohort:
+def _read_one_array(path: Path, cohort: Cohort, ids: pd.DataFrame | None, kind: str) -> Cohort:
     """One array of everybody: n x P x P, or (n, M); row for row as the people, or as the ids of a table."""
     values = read_array(path)
-    wanted = len(cohort) if order is None else len(order)
+    wanted = len(cohort) if ids is None else len(ids)
     if values.ndim not in (2, 3) or len(values) != wanted:
         problem = f"{path} has the shape {values.shape} for {counted(wanted, 'person', 'people')}"
         raise ReaderError(f"{problem}; give a row for each, in their order, or one file a person, named by the id")
     people = cohort.table
-    if order is not None:
-        rows = rows_of(order.reset_index(drop=True), people).rows
+    if ids is not None:
+        rows = rows_of(ids.reset_index(drop=True), people).rows
         values, people = values[list(rows.values())], people.iloc[list(rows)].reset_index(drop=True)
-    measure = "matrices" if values.ndim == 3 else "table"
-    return Cohort(list(values if values.ndim == 3 else values[:, None]), people, measure=measure)
+    if values.ndim == 3:
+        return Cohort(list(values), people, measure="matrices")
+    order = order_of(values) if kind == "matrices" else None
+    if order is not None:
+        steps = [f"rows of {values.shape[1]} edges {AS_TRIANGLES[order]}"]
+        return Cohort(list(matrices_of(values, order)), people, measure="matrices", prepared=steps)
+    if kind == "matrices" and regions_of(values.shape[1]):
+        warnings.warn(f"{path}: {untold(values.shape[1])}", stacklevel=2)
+    return Cohort(list(values[:, None]), people, measure="table")
 
 
 def read_array(path: Path) -> np.ndarray:

@@ -22,7 +22,7 @@ from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognise_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.exclusion import People, people_named
-from brainroam.data.measurements import empty_measurement, resembles_matrix
+from brainroam.data.measurements import are_matrices, empty_measurement
 from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import fold, is_empty, numbers
@@ -226,8 +226,7 @@ class Participants:
         for person in series:
             person.values.setflags(write=False)  # nobody else has them: the cohort need not copy what it was given
         values = [person.values for person in series]
-        square = all(x.shape[0] == x.shape[1] for x in values)  # a few may not be symmetric, which the check tells
-        measure = "matrices" if square and 2 * sum(map(resembles_matrix, values)) > len(values) else "series"
+        measure = _measure(values, measured["subject"])
         nothing = empty_measurement(measure, values[0].shape[1])
         values = [of_subject[name].values if name in of_subject else nothing for name in table["subject"]]
         return Cohort(values, table, atlas, excluded, measure=measure)
@@ -249,6 +248,23 @@ class Participants:
             counts = "; ".join(f"{reason} ({counted(n, 'person', 'people')})" for reason, n in reasons)
             raise ReaderError(f"no participants remain after exclusions: {counts or 'the table of people is empty'}")
         return series
+
+
+def _measure(values: Sequence[np.ndarray], subjects: pd.Series) -> str:
+    """Whether files hold series or matrices, of which a few may not be symmetric; the check tells whose.
+
+    Among matrices one that is not square is refused: its file was cut, or is another one.
+    """
+    if not are_matrices(values):
+        return "series"
+    shapes = [(who, x.shape) for who, x in zip(subjects, values, strict=True) if x.shape[0] != x.shape[1]]
+    if shapes:
+        odd = listed(f"{who} ({rows} x {columns})" for who, (rows, columns) in shapes)
+        raise ReaderError(
+            f"most people have square matrices of regions, but not {odd}; mend these files, or move them away, and "
+            "their people are left out"
+        )
+    return "matrices"
 
 
 def _check_names(subjects: pd.Series, series: list[Series]) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from brainroam.data.measurements import is_matrix
+from brainroam.data.measurements import are_matrices
 from brainroam.data.names import canonical
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import is_empty
@@ -127,7 +127,8 @@ def choose(found: Mapping[str, Sequence[Scan]], repeats: Repeats) -> Chosen:
         remark = f"{counted(n_sessions, 'person has', 'people have')} several sessions: {done[repeats.sessions]}"
         warnings.warn(f"{remark} (sessions={repeats.sessions}; or {_others(SESSIONS, repeats.sessions)})", stacklevel=2)
     if n_runs:
-        done = {"first": "the first is taken", "concatenate": "each is standardised by region, then they are joined"}
+        joined = "each is standardised by region, then they are joined; matrices are averaged"
+        done = {"first": "the first is taken", "concatenate": joined}
         remark = f"{counted(n_runs, 'person has', 'people have')} several runs: {done[repeats.runs]}"
         warnings.warn(f"{remark} (runs={repeats.runs}; or {_others(RUNS, repeats.runs)})", stacklevel=2)
     return chosen
@@ -232,9 +233,21 @@ def read_and_join(paths: Sequence[Path], read: Callable[[Path], Series]) -> Seri
     trs = {run.tr for run in series if np.isfinite(run.tr)}
     if len(trs) > 1:
         raise ReaderError(f"the runs {', '.join(path.name for path in paths)} differ in TR; take one with runs=first")
-    if all(is_matrix(run.values) for run in series):
-        return replace(series[0], values=np.mean([run.values for run in series], axis=0))
+    if are_matrices([run.values for run in series]) and len({run.values.shape for run in series}) == 1:
+        return replace(series[0], values=_mean_of_known([run.values for run in series]))
     return replace(series[0], values=np.concatenate([_standardise(run.values) for run in series]))
+
+
+def _mean_of_known(matrices: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean of each edge over the runs that have it.
+
+    >>> _mean_of_known([np.array([1.0, np.nan, np.nan]), np.array([3.0, 4.0, np.nan])]).tolist()
+    [2.0, 4.0, nan]
+    """
+    known = np.isfinite(matrices)
+    with np.errstate(invalid="ignore"):
+        mean = np.where(known, matrices, 0).sum(axis=0) / known.sum(axis=0)
+    return np.where(known.any(axis=0), mean, matrices[0])
 
 
 def _standardise(x: np.ndarray) -> np.ndarray:

@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import SHIPPED
-from brainroam.data.measurements import MOST_Z, correlations_of, is_matrix, largest_edge
+from brainroam.data.edge_values import MOST_Z, correlations_of, largest_edge
+from brainroam.data.measurements import is_matrix
 from brainroam.data.readers import conn
 from brainroam.data.readers.cifti import read_ptseries
 from brainroam.data.readers.hdf import is_hdf, open_hdf

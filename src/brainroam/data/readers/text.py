@@ -303,7 +303,7 @@ def _parse(text: str, delimiter: bytes | None, path: Path, first_line: int, n_le
     mark = delimiter.decode() if delimiter else None
     if mark != "," and "," in text and "." not in text:
         text = text.replace(",", ".")
-    rows = [row for row in text.split("\n") if row.strip(f"{mark or ''} ") and not row.startswith("#")]
+    rows = _rows(text, mark)
     try:
         return _numbers(rows, mark)
     except ValueError:
@@ -315,6 +315,17 @@ def _parse(text: str, delimiter: bytes | None, path: Path, first_line: int, n_le
     except ValueError as error:
         problem = _first_problem(text, mark, first_line, n_leading) or str(error)
         raise ReaderError(f"{path}, {problem}") from error
+
+
+def _rows(text: str, mark: str | None) -> list[str]:
+    """The rows; those of empty cells only where they make a square: the regions that somebody lacks in a matrix.
+
+    >>> _rows("1,,0.2\\n,,\\n0.2,,1", ","), _rows("1,2\\n,\\n3,4\\n5,6", ",")
+    (['1,,0.2', ',,', '0.2,,1'], ['1,2', '3,4', '5,6'])
+    """
+    rows = [row for row in text.split("\n") if row.strip(" ") and not row.startswith("#")]
+    filled = [row for row in rows if row.strip(f"{mark or ''} ")]
+    return rows if filled and len(rows) == len(filled[0].split(mark)) else filled
 
 
 def _numbers(rows: list[str], mark: str | None) -> np.ndarray:

@@ -276,7 +276,7 @@ def compare_classes(
     compared = compare_families(sites, rows, "auc", differences, reference, all_pairs)
     notes = [f"AUC: of each class against the rest, {RULE}; pairs: among the people of two classes alone"]
     notes += [*compared.notes, *notes_on_institutions(predictions)]
-    sentences = describe_blocks_added(sites, differences, describe_points_added)
+    sentences = describe_blocks_added(scores, sites, differences, describe_points_added)
     sentences += [_describe_difference(row, UNITS[str(row.protocol)]) for row in compared.paired.itertuples()]
     between = pd.concat(of_classes, ignore_index=True)
     return ClassComparison(target, compared.table, compared.paired, sentences, notes, compared.families, between)

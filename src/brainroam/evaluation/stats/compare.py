@@ -169,7 +169,7 @@ def compare_methods(
         table,
         paired,
         [
-            *(sentence for item in by_protocol for sentence in _describe_blocks_added(item.by_institution())),
+            *(sentence for item in by_protocol for sentence in _describe_blocks_added(item.by_institution(), scores)),
             *(_sentence(row, units[row.protocol]) for row in paired.itertuples()),
         ],
         list(dict.fromkeys(notes)),
@@ -348,9 +348,9 @@ def _sentence(row, unit: str) -> str:
     return f"{ahead} is {points} ahead of {behind} {facts}: {why}"
 
 
-def _describe_blocks_added(item: SiteScores) -> list[str]:
+def _describe_blocks_added(item: SiteScores, scores: pd.DataFrame) -> list[str]:
     """Say what each block adds to the others: a method that reads all of them against itself without that block."""
-    parts = find_left_out_blocks(item.methods)
+    parts = find_left_out_blocks(item.methods, scores)
     rows = _differences(item, [(part.whole, part.without) for part in parts]).itertuples()
     return [describe_points_added(row, part, item.unit) for row, part in zip(rows, parts, strict=True)]
 

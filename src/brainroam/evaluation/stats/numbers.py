@@ -22,6 +22,7 @@ min(n, 40), after `metrics.RULE`: 20 of either class. Methods are compared by th
 (`paired.compare_pairs`).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -189,12 +190,12 @@ better than a constant (mean error 3 against 5; clearly in 14 of 20 sites, clear
 
 
 def two_digits(value: float) -> str:
-    """A correlation as it is written: .48, -.05.
+    """A correlation, a slope or R2 as it is written: .48, -.05, -10.07.
 
-    >>> two_digits(0.482), two_digits(-0.05)
-    ('.48', '-.05')
+    >>> two_digits(0.482), two_digits(-0.05), two_digits(-10.07)
+    ('.48', '-.05', '-10.07')
     """
-    return "-" if np.isnan(value) else f"{value:.2f}".replace("0.", ".", 1)
+    return "-" if np.isnan(value) else re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}")
 
 
 def amount(value: float, digits: int = 3, sign: bool = False) -> str:
@@ -345,7 +346,7 @@ def compare_numbers(
     compared = compare_families(sites, rows, "r", _pairs, reference, all_pairs)
     notes = [f"r, differences and errors: within held-out sites; mae: {RULE}", *compared.notes]
     notes += notes_on_institutions(predictions)
-    sentences = describe_blocks_added(sites, _pairs, describe_block_order)
+    sentences = describe_blocks_added(scores, sites, _pairs, describe_block_order)
     sentences += [_sentence(row, UNITS[str(row.protocol)]) for row in compared.paired.itertuples()]
     return NumberComparison(target, compared.table, compared.paired, sentences, notes, compared.families)
 

@@ -17,7 +17,7 @@ from brainroam.evaluation.splits import TITLES, UNITS
 from brainroam.evaluation.stats.families import families
 from brainroam.evaluation.stats.paired import format_p, order_pair
 from brainroam.methods.blocks import names_of
-from brainroam.methods.registry import full_name, parse_name
+from brainroam.methods.registry import full_name, json_or_text, parse_name
 from brainroam.utils.html import html_summary
 
 
@@ -132,13 +132,17 @@ class LeftOut(NamedTuple):
     others: str
 
 
-def find_left_out_blocks(methods: Iterable[str]) -> list[LeftOut]:
+def find_left_out_blocks(methods: Iterable[str], scores: pd.DataFrame) -> list[LeftOut]:
     """Each block that one of these methods reads and its like does not, which reads all others.
 
-    >>> [part.block for part in find_left_out_blocks(["core", "core[blocks=rest]", "core[blocks=anatomy]", "ensemble"])]
+    Which blocks a method reads that names none stands in the ``configuration`` of its ``scores``; where that is not
+    known, those are taken that its likes name.
+
+    >>> parts = find_left_out_blocks(["core", "core[blocks=rest]", "core[blocks=anatomy]", "ensemble"], pd.DataFrame())
+    >>> [part.block for part in parts]
     ['anatomy', 'rest']
     """
-    methods = list(methods)
+    methods, read = list(methods), _blocks_read(scores)
     variants: dict[str, dict[frozenset[str], str]] = {}
     for name in methods:
         method, settings = parse_name(name)
@@ -147,12 +151,29 @@ def find_left_out_blocks(methods: Iterable[str]) -> list[LeftOut]:
             variants.setdefault(full_name(method, settings), {})[blocks] = name
     parts = []
     for whole, by_blocks in variants.items():
-        every = frozenset[str]().union(*by_blocks)
+        every = read.get(whole) or frozenset[str]().union(*by_blocks)
         for block in sorted(every):
             without = by_blocks.get(every - {block})
             if whole in methods and without is not None:
                 parts.append(LeftOut(whole, without, block, " and ".join(sorted(every - {block}))))
     return parts
+
+
+def _blocks_read(scores: pd.DataFrame) -> dict[str, frozenset[str]]:
+    """The blocks that each method read in any of its runs.
+
+    >>> _blocks_read(pd.DataFrame({"method": ["core"], "configuration": ['{"blocks": [["rest", {}], ["task", {}]]}']}))
+    {'core': frozenset({'rest', 'task'})}
+    """
+    read: dict[str, frozenset[str]] = {}
+    if "configuration" not in scores:
+        return read
+    for method, text in scores[["method", "configuration"]].drop_duplicates().itertuples(index=False):
+        content = json_or_text(text) if isinstance(text, str) else None
+        if isinstance(content, dict) and "blocks" in content:
+            names = frozenset(str(name) for name, _ in content["blocks"])
+            read[str(method)] = read.get(str(method), frozenset()) | names
+    return read
 
 
 def describe_points_added(row: Any, part: LeftOut, unit: str) -> str:
@@ -175,7 +196,8 @@ def describe_order_added(row: Any, part: LeftOut, unit: str, r: str, r_against: 
     """A difference of Fisher's z in words, with the two correlations within sites."""
     limits = f"95 % interval of the difference, Fisher's z, {row.low:.2f} to {row.high:.2f}"
     verb = "takes from" if row.difference < 0 else "adds to"
-    change = f"{verb} the order that {part.others} gives, r {r} instead of {r_against},"
+    give = "give" if " and " in part.others else "gives"
+    change = f"{verb} the order that {part.others} {give}, r {r} instead of {r_against},"
     return _describe_added(row, part, unit, change, limits)
 
 
@@ -187,14 +209,15 @@ def _describe_added(row: Any, part: LeftOut, unit: str, change: str, limits: str
 
 
 def describe_blocks_added(
+    scores: pd.DataFrame,
     sites: pd.DataFrame,
     differences: Callable[[pd.DataFrame, Sequence[tuple[str, str]]], pd.DataFrame],
     say: Callable[[Any, LeftOut, str], str],
 ) -> list[str]:
-    """What each block adds to the others, of each protocol; ``differences`` as for `compare_families`."""
+    """What each block adds to the others, of each protocol; ``differences`` of ``sites`` as for `compare_families`."""
     sentences = []
     for protocol, here in sites.groupby("protocol"):
-        parts = find_left_out_blocks(here["method"].unique())
+        parts = find_left_out_blocks(here["method"].unique(), scores)
         rows = differences(here, [(part.whole, part.without) for part in parts]).itertuples() if parts else ()
         sentences += [say(row, part, UNITS[str(protocol)]) for row, part in zip(rows, parts, strict=True)]
     return sentences

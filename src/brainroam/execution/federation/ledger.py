@@ -167,9 +167,10 @@ class Ledger:
 
     def _rows(self, cohort: Cohort, covariates: Sequence[str]) -> list[str]:
         """A hash of label, covariates and series of each scan."""
-        rows = cohort.table.reindex(columns=["label", *covariates]).astype(str).to_numpy().tolist()
+        rows = cohort.table.reindex(columns=["label", *covariates]).astype(object).to_numpy().tolist()
         identities = zip(rows, cohort.series_digests, strict=True)
-        return sorted(content_hash([self.content["salt"], row, digest]) for row, digest in identities)
+        # Text, since a value that is missing has no other place in what is hashed.
+        return sorted(content_hash([self.content["salt"], list(map(str, row)), digest]) for row, digest in identities)
 
     def _persons(self, cohort: Cohort) -> dict[str, list[str]]:
         """A hash of everybody's name, and hashes of their series."""

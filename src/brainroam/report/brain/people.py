@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from brainroam.core.choice import describe_decision
@@ -29,6 +30,9 @@ def gates_section(data: ReportData) -> Section:
     """
     core = explain_scaffold(data)
     shown = explain_people(data) or core
+    if not shown and len(data.words.kinds) > 1:
+        what = "Which edges and columns of each block count most, and for whom"
+        return missing("gates", "Gates", what, data.explaining)
     if not shown:
         what = "How open the gates are, and which pathways contributed most for each person"
         return missing("gates", "Gates", what, data.command("loso", "--methods core"))
@@ -98,6 +102,8 @@ def embedding_section(data: ReportData) -> Section:
     candidates = dict.fromkeys([data.method, "core", *BESIDE, *data.names])
     embedded = ((name, spaces) for name in candidates if name not in CONTROLS and (spaces := embeddings(data, name)))
     shown = dict(islice(embedded, 2))
+    if not shown and len(data.words.kinds) > 1:
+        return Section("embedding", "Embedding", Markup())  # each block has axes of its own
     if not shown:
         what = "Whether people group by diagnosis or by site"
         return missing("embedding", "Embedding", what, data.command("loso", "--methods core,ensemble"))

@@ -40,6 +40,8 @@ SMOOTHING = 12
 def scaffold_section(data: ReportData) -> Section:
     """Which pathways all sites agree on."""
     core = explain_scaffold(data)
+    if core is None and len(data.words.kinds) > 1:
+        return Section("scaffold", "Scaffold", Markup())  # the section on people names what explains blocks
     if core is None:
         what = "Which pathways the sites agree on"
         return missing("scaffold", "Scaffold", what, data.command("loso", "--methods core"))

@@ -92,7 +92,8 @@ def sensitivity_section(data: ReportData) -> Section:
             )
             drawings.append(drawing)
             parts.append(render("sweep.html", title=title, figure=inline(drawing)))
-        if not families:
+        seen = data.words.has_time if over == WINDOW else data.words.has_regions  # windows of series, gates of pathways
+        if not families and seen:
             what = f"How much {title[0].lower() + title[1:]} of CORE matters"
             gaps.append(Missing(what, data.command("sweep", f"--over {name}")))
     return Section("sensitivity", "Sensitivity to settings", Markup("").join(parts), tuple(drawings), tuple(gaps))

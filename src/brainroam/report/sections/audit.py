@@ -15,7 +15,7 @@ from brainroam.report.page import Section, render
 from brainroam.report.tables import Column, table
 
 RESULTS = {True: "passed", None: "to note", False: "failed"}
-COUNTS = re.compile(r"\d+(?= (?:training )?(?:people|person|edges)\b)")  # differ from fold to fold, not the cause
+COUNTS = re.compile(r"\d+(?= (?:training )?(?:people|person|edges)\b|%)")  # differ from fold to fold, not the cause
 MARK = "\0"  # in the place of a count; no note holds it
 
 

@@ -11,6 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from brainroam.evaluation.results import Results
+from brainroam.methods.registry import bare_name, parse_name
 from brainroam.report.concerns import MOST, concerns
 from brainroam.report.data import CONFOUNDS, PLAIN, ReportData, Source, Summary, read_data
 from brainroam.report.figures import (
@@ -224,7 +225,9 @@ def plain_sentences(data: ReportData):
         text = f"At {data.next_place} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
         if data.references:
             plain = _times(data.references[PLAIN])
-            text += f" Plain ridge regression ({PLAIN}) on the same {data.words.all_features} reaches {plain}."
+            part = "blocks" in parse_name(bare_name(data.method))[1]
+            same = "all blocks" if part else f"the same {data.words.all_features}"
+            text += f" Plain ridge regression ({PLAIN}) on {same} reaches {plain}."
         alone = data.mean_beside(data.beside(CONFOUNDS)) if data.against(CONFOUNDS) else math.nan
         if not math.isnan(alone):
             text += f" Covariates alone ({CONFOUNDS}), without the brain, reach {_times(alone)}."

@@ -237,8 +237,9 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "7", f"{data.words.inputs}{steps}. Preprocessing is for the authors to add."
     yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
     over_time = " and its changes over time" if data.words.has_time else ""
-    read = f"Connectivity between regions{over_time}" if data.words.has_regions else "The columns of the table"
-    yield "9a", f"{read}; per method under Methods text."
+    read = [f"connectivity between regions{over_time}"] if data.words.has_regions else []
+    read += ["the columns of tables"] if "table" in data.words.kinds.values() else []
+    yield "9a", f"{', and '.join(read).capitalize()}; per method under Methods text."
     yield "10", f"All {facts.counted} available; precision is shown by intervals, not by a power calculation."
     yield (
         "11",
