@@ -35,7 +35,7 @@ def page(blocks, tmp_path_factory):
 
 def test_each_method_is_described_by_what_it_read(page):
     assert "of matrices: sum of two readers of all edges: Pearson, logarithm" in page
-    assert "of tables: ridge of all columns" in page
+    assert "of tables: ridges of all columns" in page
     assert "ensemble[blocks=task] (ensemble of task alone)" in page
     assert "ensemble[blocks=rest+task] (ensemble of rest and task alone)" in page
     assert re.search(r"tangent-ridge \(ridge on tangent connectivity, of rest alone", page)
