@@ -120,7 +120,7 @@ def test_arrays_may_come_in_any_order_and_an_absent_block_is_named(place):
     expected = model.predict_proba({"rest": cohort.series, "anatomy": table}, **people)
     turned = model.predict_proba({"anatomy": table, "rest": cohort.series}, **people)
     np.testing.assert_array_equal(turned, expected)
-    with pytest.warns(UserWarning, match="'thickness' of these people is read as 'anatomy'"):
+    with pytest.raises(DataError, match="X holds the blocks rest, thickness; give a dictionary with anatomy too"):
         model.predict_proba({"rest": cohort.series, "thickness": table}, **people)
-    with pytest.raises(DataError, match="a dictionary in Python"):
+    with pytest.raises(DataError, match="X holds one measurement; give a dictionary with"):
         model.predict_proba(cohort.series, **people)
