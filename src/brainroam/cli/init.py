@@ -170,7 +170,7 @@ def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
     """How many people, what is predicted of them, and what was measured."""
     target, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
     labelled = cohort.table["label"].notna().any()
-    cases = f"{int((cohort.people['label'] == 1).sum())} with the condition" if labelled else "no diagnosis known"
+    cases = cohort.target_counted if labelled else "no diagnosis known"
     steps = f": {', '.join(target.classes)}" if target.classes else ""
     predicted = cases if target.is_two_classes else f"target {target.name} ({target.kind}{steps})"
     yield (

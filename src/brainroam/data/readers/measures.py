@@ -25,10 +25,9 @@ from brainroam.data.columns import FEWEST, HARDLY, TELLS
 from brainroam.data.columns import MOSTLY as KNOWN
 from brainroam.data.measurements import READ_AS
 from brainroam.data.readers.locate import files_below
-from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.repeats import Scan, visit_order
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
-from brainroam.data.readers.tables import is_table, read_table, same_id
+from brainroam.data.readers.tables import is_table, read_table, same_id, session_column
 from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
@@ -224,7 +223,7 @@ def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[s
     repeated, with_several = list[str](), set[str]()
     for path in paths:
         table = read_table(path)
-        session = next((name for name in table if str(name).lower() in USUAL["session"]), None)
+        session = session_column(table)
         if session is not None:
             table = table.iloc[table[session].map(visit_order).argsort(kind="stable")]
         ids, rows, words = rows_of(table, cohort.table)

@@ -16,6 +16,8 @@ from pathlib import Path
 import pandas as pd
 
 from brainroam.data.names import COLUMNS, names_role, unpadded
+from brainroam.data.readers.repeats import visit_order
+from brainroam.data.readers.roles import USUAL
 from brainroam.data.readers.series import check_archive, refusing
 from brainroam.data.readers.text import decode, head
 from brainroam.errors import ReaderError, listed, unknown
@@ -205,9 +207,12 @@ def join_tables(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.
             )
         keys = other[name].map(same_id)
         twice = keys[keys.duplicated() & (keys != "")].unique()
-        if len(twice):
+        if len(twice) and session_column(other) is None:
             raise ReaderError(f"{path} lists {listed(twice)} more than once; keep one row each to join it by {name!r}")
-        added = other.drop(columns=name).set_axis(keys, axis=0).reindex(ids).fillna("").set_axis(first.index, axis=0)
+        rows = _rows_by_visit(other, keys, first, ids) if len(twice) else ids.map(pd.Series(other.index, keys))
+        added = other.drop(columns=name).reindex(rows).fillna("").set_axis(first.index, axis=0)
+        visit = session_column(first)
+        added = added.drop(columns=[visit], errors="ignore")  # that of the first table counts
         for shared in added.columns.intersection(first.columns):
             differ = (first[shared] != added[shared]) & (first[shared] != "") & (added[shared] != "")
             if differ.any():
@@ -218,6 +223,29 @@ def join_tables(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.
             first[shared] = first[shared].where(first[shared] != "", added[shared])
         first = first.join(added.drop(columns=added.columns.intersection(first.columns)))
     return first
+
+
+def session_column(table: pd.DataFrame) -> str | None:
+    """The column that tells visits, if there is one."""
+    return next((str(name) for name in table if str(name).lower() in USUAL["session"]), None)
+
+
+def _rows_by_visit(other: pd.DataFrame, keys: pd.Series, first: pd.DataFrame, ids: pd.Series) -> pd.Series:
+    """The row of a table of visits for each row of the first: of the same visit, else the earliest of the person.
+
+    >>> other = pd.DataFrame({"visit": ["2", "1", "1"], "age": ["9", "7", "8"]})
+    >>> _rows_by_visit(other, pd.Series(["a", "a", "b"]), pd.DataFrame(index=[0, 1]), pd.Series(["a", "b"])).tolist()
+    [1, 2]
+    """
+    told, visit = session_column(first), other[session_column(other)]
+    by_visit = other.index[visit.map(visit_order).argsort(kind="stable")]
+    earliest = ids.map(pd.Series(by_visit, keys[by_visit]).groupby(level=0).first())
+    if told is None:
+        return earliest
+    of_visit = pd.Series(other.index, [keys, visit])
+    of_visit = of_visit[~of_visit.index.duplicated()]
+    same = of_visit.reindex(pd.MultiIndex.from_arrays([ids, first[told]])).set_axis(ids.index)
+    return same.fillna(earliest)
 
 
 def same_id(text: str) -> str:

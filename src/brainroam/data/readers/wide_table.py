@@ -22,12 +22,12 @@ from brainroam.data.readers.measures import measures_of
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
     NO_COLUMN,
-    USUAL,
     USUAL_COLUMNS,
     Columns,
     read_participants,
 )
 from brainroam.data.readers.repeats import choose_visits
+from brainroam.data.readers.roles import USUAL, columns_for
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
 from brainroam.errors import ReaderError, listed
@@ -60,7 +60,7 @@ def read(
     """
     raw = read_table(path, columns.sheet)
     sites = sites_in_ids(raw, columns)
-    if columns.subject_col is None and not any(str(name).lower() in USUAL["subject"] for name in raw):
+    if columns.subject_col is None and not _columns_of(raw, "subject"):
         columns = replace(columns, subject_col=str(raw.columns[0]))
     further = [] if participants is None else [participants] if isinstance(participants, str) else participants
     people = read_participants(
@@ -105,12 +105,17 @@ def sites_in_ids(raw: pd.DataFrame, columns: Columns) -> pd.Series | None:
     >>> sites_in_ids(pd.DataFrame({"id": ["Oslo_sub-1", "Oslo_sub-2", "Rome_sub-1"]}), USUAL_COLUMNS).tolist()
     ['Oslo', 'Oslo', 'Rome']
     """
-    if columns.site_col is not None or any(str(name).lower() in USUAL["site"] for name in raw):
+    if columns.site_col is not None or _columns_of(raw, "site"):
         return None
-    named = [name for name in raw if name == columns.subject_col or str(name).lower() in USUAL["subject"]]
-    for name in [*named, *raw.columns[:1]]:
+    told = [] if columns.subject_col is None else [columns.subject_col]
+    for name in [*told, *_columns_of(raw, "subject"), *raw.columns[:1]]:
         ids = codes(raw[name])
         matched = ids.str.extract(SITE_IN_ID, expand=False)
         if matched.notna().all() and 1 < matched.nunique() < len(matched):
             return matched
     return None
+
+
+def _columns_of(table: pd.DataFrame, role: str) -> list[str]:
+    """Columns with a usual name for the role, whatever they hold, then those that may play it."""
+    return [*(str(name) for name in table if str(name).lower() in USUAL[role]), *columns_for(table, role)]

@@ -183,7 +183,10 @@ def _sentence(data: ReportData, methods: pd.DataFrame) -> str:
             f"{row['r_motion']:+.2f}."
         )
     if np.isfinite(row["r_head_size"]):
-        parts.append(f"With the size of the head (intracranial volume) they correlate by {row['r_head_size']:+.2f}.")
+        parts.append(
+            f"Within {data.unit} and class the scores of {data.method} correlate with the size of the head "
+            f"(intracranial volume) by {row['r_head_size']:+.2f}."
+        )
     left = {
         "motion": "auc_without_motion",
         "age and sex": "auc_without_age_sex",

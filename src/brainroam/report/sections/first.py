@@ -211,12 +211,15 @@ def plain_sentences(data: ReportData):
         )
         return
     where = {
-        "loso": "Shown one person with the condition and one without, both from a site it has never seen",
-        "loio": "Shown one person with the condition and one without, both from an institution it has never seen",
-        "halves": "Shown one person with the condition and one without, both from a site it has never seen",
-        "cv": "Shown one new person with the condition and one without, both from a site it knows",
+        "loso": "a site it has never seen",
+        "loio": "an institution it has never seen",
+        "halves": "a site it has never seen",
+        "cv": "a site it knows",
     }[data.protocol]
-    text = f"{where}, {data.method} ranks the right one higher {_times(summary.mean)} times out of 100"
+    new, target = "new " if data.protocol == "cv" else "", data.results.target
+    one, other = ("with the condition", "without") if not target.condition else map(target.with_class, (1, 0))
+    text = f"Shown one {new}person {one} and one {other}, both from {where}, {data.method} ranks the right one higher "
+    text += f"{_times(summary.mean)} times out of 100"
     if not math.isnan(summary.low):
         text += f" (95 % interval {_times(summary.low)} to {_times(summary.high)})"
     yield f"{text}; guessing gives 50."
