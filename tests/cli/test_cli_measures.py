@@ -84,3 +84,8 @@ def test_init_says_once_what_it_doubts_and_where_else_people_are_told_of(tmp_pat
     done = CliRunner().invoke(app, ["init", f"{tmp_path}/measures.csv", "--out", f"{tmp_path}/study.yaml"])
     assert done.exit_code == 0 and "clinic.csv" in done.stdout
     assert done.stderr.count("column 'sex'") == 1
+
+
+def test_a_study_of_a_table_names_methods_that_read_tables(wide):
+    study = (wide / "study.yaml").read_text(encoding="utf-8")
+    assert "- fc-ridge" in study and "tangent-ridge" not in study

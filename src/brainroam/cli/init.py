@@ -122,12 +122,15 @@ def init(
     }
     guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
     from brainroam.cli.show import show_excluded
+    from brainroam.evaluation.run_records import suitable_methods
     from brainroam.evaluation.runner import is_small
     from brainroam.utils.files import write_text
 
     chosen = possible_here(STANDARD_METHODS) if methods == STANDARD else split_names(methods)
     cohort = _read_guessed(guess, folder, out, chosen)
     covariates = [name for name in COVARIATES if cohort.table[name].notna().any()]
+    if methods == STANDARD:
+        chosen = suitable_methods(chosen, cohort)[0]
     write_text(out, study_text(guess, out.parent, chosen, covariates, jobs or (1 if is_small(cohort) else _cores())))
     for line in _describe_people(cohort, guess):
         typer.echo(line)
@@ -178,7 +181,7 @@ def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
         f"{len(cohort.excluded)} left out"
     )
     for name, block in (cohort.blocks or {"": cohort}).items():
-        if name or cohort.measure != "series":
+        if name or cohort.measure == "matrices" or guess.blocks:
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
             without = f"; {lacking} people lack it and are predicted from the others" if lacking else ""
             kind = "" if block.measure in block.extent else f" ({block.measure})"

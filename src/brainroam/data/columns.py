@@ -14,6 +14,7 @@ sites, beside several classes by how well it tells the first of them from the ot
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -243,8 +244,9 @@ def head_sizes(cohort: "Cohort") -> pd.Series:
     """
     table = cohort.table
     for name in table:
-        if HEAD_SIZE.search(str(name)) and pd.api.types.is_numeric_dtype(table[name]):
-            return table[name].astype(float)
+        if HEAD_SIZE.search(str(name)):
+            with suppress(ValueError):  # it may be in words
+                return pd.Series(as_numbers(table[name]), index=table.index)
     for block in (cohort.blocks or {"": cohort}).values():
         columns = [k for k, name in enumerate(block.atlas.labels) if HEAD_SIZE.search(name)]
         if block.measure == "table" and columns:

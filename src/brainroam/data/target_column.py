@@ -211,7 +211,9 @@ def _read(
     empty = is_empty(words) & ~words.isin(request.order)
     if target.is_two_classes:
         try:
-            order, coded = two_classes(words[~empty].to_numpy(), request.case or None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what scikit-learn's scorers make of words: these become 0 and 1
+                order, coded = two_classes(words[~empty].to_numpy(), request.case or None)
         except DataError as error:
             values = listed(sorted(set(words[~empty])))
             raise UsageError(

@@ -210,7 +210,8 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
         text = f"Which value of {values.name!r} means {what}? It holds {counts}"
         if len(present) > 2 and missing == "case":
             text += f". Or tell all of them apart: --target {shlex.quote(str(values.name))}"
-        guess.questions.append(Question(missing, text, tuple(present)))
+        choices = tuple(code for code in present if missing == "control" or not is_control(code))
+        guess.questions.append(Question(missing, text, choices))
         return
     for role, label in (("case", 1), ("control", 0)):
         codes = [code for code, value in meaning.items() if value == label]

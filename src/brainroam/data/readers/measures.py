@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,9 @@ from brainroam.data.measurements import READ_AS
 from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.repeats import Scan, visit_order
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
-from brainroam.data.readers.tables import is_table, read_table, same_id, session_column
-from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS
+from brainroam.data.readers.tables import is_table, read_table, same_id, session_column, with_people_in_rows
+from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS, fold, is_empty
+from brainroam.data.target import MOST_CLASSES
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
 MOSTLY = 0.5  # share of people who have a number in a column, or whose ids a table has
@@ -39,13 +41,13 @@ NO_MEASURE = re.compile(
     r"(^|[_\W])(id|ids|rid|ptid|eid|index|row|age|ages|sex|gender|site|scanner|dx|diag\w*|group|label|iq|fiq|viq|piq|"
     r"hand\w*|medic\w*|score|ados\w*|adi\w*|srs\w*|panss\w*|hamd|hama|madrs|bdi|mmse|moca|cdr\w*|adas\w*|updrs\w*|"
     r"ymrs|bprs|phq\w*|gaf|cbcl\w*|faq|gds|npi\w*|ravlt\w*|ecog\w*|hads\w*|stai\w*|wais\w*|wisc\w*|wasi\w*|"
-    r"(pt)?educ\w*|apoe\w*|date|visit|viscode|session|unnamed)([_\W\d]|$)",
+    r"(pt)?educ\w*|apoe\w*|date|visit|viscode|session|unnamed|qc|qa|rating|snr|cnr)([_\W\d]|$)|holes|euler",
     re.IGNORECASE,
 )
 #: Words for regions and for what is measured of them.
 OF_A_BRAIN = re.compile(
-    r"brain|cort|vol|thick|area|icv|tiv|csf|vent|matter|stem|hippo|amyg|thal|caud|putam|pall|accumb|cereb|insul|call|optic|"
-    r"front|tempor|pariet|occip|cingul|lobe|pole|gyr|sulc|fascic|(^|[_\W])cc([_\W]|$)",
+    r"brain|cort|vol|thick|area|icv|tiv|csf|vent|vessel|plexus|hypointens|matter|stem|hippo|amyg|thal|caud|putam|pall|"
+    r"accumb|cereb|insul|call|optic|front|tempor|pariet|occip|cingul|lobe|pole|gyr|sulc|fascic|(^|[_\W])cc([_\W]|$)",
     re.IGNORECASE,
 )
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a name: lh, Left, thickness
@@ -63,35 +65,95 @@ OTHER_FILE = " of another file"
 def measures_of(
     table: pd.DataFrame, wanted: str | Sequence[str] = "*", people: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """The columns of a table of text that are measures, as numbers; NaN where a cell is empty.
-
-    ``wanted`` are patterns of names (``*_thickness``); a column named in full is kept whatever it holds. Without one,
-    columns named like ids, ages or scores, columns of few codes, `foreign_columns` and, where ``people`` has label and
-    site, columns that tell the diagnosis are left out.
+    """The columns of a table of text that are measures, as numbers, see `choose_measures`.
 
     >>> table = pd.DataFrame({"age": ["9", "8"] * 4, "lh_area": [str(800 + k) for k in range(8)]})
     >>> measures_of(table).columns.tolist()
     ['lh_area']
     """
+    return choose_measures(table, wanted, people)[0]
+
+
+def choose_measures(
+    table: pd.DataFrame, wanted: str | Sequence[str] = "*", people: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The columns of a table of text that are measures, as numbers, NaN where a cell is empty; and why others are not.
+
+    ``wanted`` are patterns of names (``*_thickness``), with ``!`` before those that are not to be read; a column named
+    in full is kept whatever it holds. By ``*`` alone, columns named like ids, ages, scores or marks of quality, columns
+    of few codes, `foreign_columns` and, where ``people`` has label (see `class_codes`) and site, columns that tell two
+    of their classes apart are left out.
+
+    >>> table = pd.DataFrame({"age": ["9", "8"] * 4, "note": ["a", "b"] * 4})
+    >>> choose_measures(table)[1]
+    {'age': 'named like an id, an age, a score or a mark of quality', 'note': 'no numbers'}
+    >>> choose_measures(table, ["*", "age"])[0].columns.tolist()
+    ['age']
+    """
     patterns = [wanted] if isinstance(wanted, str) else list(wanted)
-    every = patterns == ["*"]
-    names = [name for name in table if any(fnmatch(str(name), pattern) for pattern in patterns)]
-    names = [name for name in names if not every or not NO_MEASURE.search(str(name))]
-    numbers = {}
-    for name, values in _numbers(table[names]).items():
+    unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    patterns = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
+    asked = [pattern for pattern in patterns if pattern != "*"]
+    left, numbers = dict[str, str](), dict[str, np.ndarray]()
+    for name, values in _numbers(table[[name for name in table if _fits(name, patterns)]]).items():
         known = values[np.isfinite(values)]
+        guessed = not _fits(name, asked)
         in_full = not {str(name), glob.escape(str(name))}.isdisjoint(patterns)
-        if in_full or (
-            len(known) >= MOSTLY * len(values)
-            and (not every or len(np.unique(known)) >= min(FEWEST_VALUES, len(known)))
-        ):
+        if _fits(name, unwanted):
+            left[str(name)] = "as asked"
+        elif guessed and NO_MEASURE.search(str(name)):
+            left[str(name)] = "named like an id, an age, a score or a mark of quality"
+        elif not in_full and not len(known):
+            left[str(name)] = "no numbers"
+        elif not in_full and len(known) < MOSTLY * len(values):
+            left[str(name)] = "known for fewer than half of the people"
+        elif guessed and len(np.unique(known)) < min(FEWEST_VALUES, len(known)):
+            left[str(name)] = "few different values"
+        else:
             numbers[str(name)] = values
-    measures = pd.DataFrame(numbers, index=table.index)
-    if every:
-        measures = measures.drop(columns=foreign_columns(list(measures.columns)))
-    if every and people is not None and len(measures.columns):
-        measures = measures.loc[:, ~measures_condition(measures.to_numpy(), people["label"], people["site"])]
-    return measures
+    free = [name for name in foreign_columns(list(numbers)) if not _fits(name, asked)]
+    left |= dict.fromkeys(free, "named unlike the others")
+    measures = pd.DataFrame({name: x for name, x in numbers.items() if name not in left}, index=table.index)
+    if people is not None and len(measures.columns):
+        telling = measures.columns[_tell_classes(measures.to_numpy(), people["label"], people["site"])]
+        left |= {name: "tells the diagnosis alone" for name in telling if not _fits(name, asked)}
+    return measures.drop(columns=[name for name in left if name in measures]), left
+
+
+def left_out(left: Mapping[str, str], key: str) -> str:
+    """Which columns are no measures, by reason, in words that follow READ_AS; ``key`` of a study file reads others.
+
+    >>> left_out({"IQ": "few values", "DX": "no numbers", "QC": "few values"}, "columns")
+    ', not IQ, QC (few values); DX (no numbers); columns: ["*", NAME] reads another too'
+    """
+    reasons = dict.fromkeys(left.values())
+    parts = [f"{listed(name for name in left if left[name] == reason)} ({reason})" for reason in reasons]
+    return f', not {"; ".join(parts)}; {key}: ["*", NAME] reads another too' if parts else ""
+
+
+def class_codes(people: pd.DataFrame, target: str | None) -> pd.Series:
+    """Codes of the classes that are predicted: the label, or a target of few different values; missing for a number.
+
+    >>> class_codes(pd.DataFrame({"label": np.nan, "dx": ["AD", "CN", "AD"]}), "dx").tolist()
+    [0.0, 1.0, 0.0]
+    """
+    column = next((name for name in people if target is not None and fold(str(name)) == fold(target)), "label")
+    text = people[column].astype(object).where(people[column].notna(), "").astype(str)
+    known = text.mask(is_empty(text))
+    codes = pd.Series(pd.factorize(known, sort=True)[0].astype(float), index=people.index).where(known.notna())
+    return codes if known.nunique() <= MOST_CLASSES else codes * np.nan
+
+
+def _fits(name: object, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(str(name), pattern) for pattern in patterns)
+
+
+def _tell_classes(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
+    """Mask of columns that tell two of the classes apart as a measure of the condition does."""
+    telling = np.zeros(values.shape[1], dtype=bool)
+    for one, other in combinations(np.unique(label.dropna()), 2):
+        telling |= measures_condition(values, label.map({one: 0.0, other: 1.0}), site)
+    return telling
 
 
 def foreign_columns(names: Sequence[str]) -> list[str]:
@@ -155,10 +217,18 @@ def _are_scales(values: np.ndarray) -> np.ndarray:
     return whole & np.array(few, dtype=bool)
 
 
-def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) -> Cohort:
+def read_block(
+    entry: Mapping[str, Any],
+    cohort: Cohort,
+    homes: Iterable[Path],
+    target: str | None = None,
+    covariates: Iterable[str] = (),
+) -> Cohort:
     """A further measurement of the people of a cohort: ``{table: ..., columns: ...}`` or ``{matrices: ..., ids: ...}``.
 
-    ``ids`` is the table that says whose rows the one array of everybody has, one after the other.
+    ``target`` is the column that will be predicted, where it is not the label. ``covariates`` of a table are no
+    measures; they become columns of its people. ``ids`` is the table that says whose rows the one array of everybody
+    has, one after the other.
     """
     kinds = [kind for kind in KINDS if kind in entry]
     if len(kinds) != 1:
@@ -170,7 +240,8 @@ def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path]) 
         order = read_table(_existing(str(entry["ids"]), homes)[0]) if "ids" in entry else None
         return _read_one_array(files[0], cohort, order)
     if kinds[0] == "table":
-        return _read_tables(files, cohort, entry.get("columns", "*"))
+        further = [name for name in covariates if name not in cohort.table]
+        return _read_tables(files, cohort, entry.get("columns", "*"), target, further)
     return _read_arrays(files, cohort, kinds[0])
 
 
@@ -217,12 +288,18 @@ def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
     raise ReaderError(f"no file is called {pattern}; check the path, which is relative to the study file or the data")
 
 
-def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[str]) -> Cohort:
+def _read_tables(
+    paths: Sequence[Path],
+    cohort: Cohort,
+    wanted: str | Sequence[str],
+    target: str | None = None,
+    covariates: Sequence[str] = (),
+) -> Cohort:
     """Tables of people side by side; of several rows of a person, visits, the earliest."""
-    parts, telling = list[tuple[Path, pd.DataFrame]](), list[str]()
-    repeated, with_several = list[str](), set[str]()
+    parts, left = list[tuple[Path, pd.DataFrame]](), dict[str, str]()
+    repeated, with_several, beside = list[str](), set[str](), pd.DataFrame(index=cohort.table["subject"])
     for path in paths:
-        table = read_table(path)
+        table = with_people_in_rows(read_table(path), cohort.table["subject"])
         session = session_column(table)
         if session is not None:
             table = table.iloc[table[session].map(visit_order).argsort(kind="stable")]
@@ -232,11 +309,15 @@ def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[s
                 f"no column of {path} holds the ids of the people, as {listed(cohort.table['subject'], 3)}; add one"
             )
         people = cohort.table.iloc[list(rows)].reset_index(drop=True)
+        people = people.assign(label=class_codes(people, target))
         of_people = table.loc[list(rows.values())].reset_index(drop=True)
-        of_people = of_people.drop(columns=ids)
-        measures = measures_of(of_people, wanted, people)
-        telling += [name for name in measures_of(of_people, wanted).columns if name not in measures]
-        parts.append((path, measures.set_axis(people["subject"].to_numpy(), axis=0)))
+        of_people = of_people.drop(columns=ids).set_axis(people["subject"].to_numpy(), axis=0)
+        here = [name for name in covariates if name in of_people and name not in beside]
+        beside = beside.join(pd.DataFrame(_numbers(of_people[here]), index=of_people.index))
+        of_people = of_people.drop(columns=[name for name in covariates if name in of_people])
+        measures, others = choose_measures(of_people, wanted, people)
+        left |= others
+        parts.append((path, measures))
         again = people["subject"][words.duplicated(keep=False)[list(rows.values())].to_numpy()]
         if len(again):
             repeated.append(path.name)
@@ -244,13 +325,13 @@ def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[s
     joined = _side_by_side(parts)
     if joined.empty:
         raise ReaderError(f"no column of {listed(paths)} holds measures; name them with columns")
-    people = cohort.table.set_index("subject").loc[joined.index].reset_index()
+    people = cohort.table.set_index("subject").loc[joined.index].join(beside).reset_index()
     columns = columns_of_table(joined.columns, paths[0].stem if len(paths) == 1 else paths[0].resolve().parent.name)
     # Rows, not people: nobody is left out for them.
     several = f"of {counted(len(with_several), 'person', 'people')} with several rows in {listed(repeated)} the first"
     steps = [f"{several} {READ_AS}"] if with_several else []
-    if telling:
-        steps.append(f"{listed(telling)} told the diagnosis alone (name it in columns: to read it); others {READ_AS}")
+    if left:
+        steps.append(f"{len(joined.columns)} columns {READ_AS}{left_out(left, 'columns')}")
     return Cohort(list(joined.to_numpy()[:, None]), people, columns, measure="table", prepared=steps)
 
 

@@ -31,6 +31,7 @@ FORMULA_WITHOUT_VALUE = re.compile(
     rb'<c r="([A-Z]+[0-9]+)"(?![^>]*t="str")[^>]*>\s*<f[^>]*?(?:/>|>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>'
 )
 MIN_SHARED = 0.5
+FIRST = 5  # columns of a table, among which its ids stand
 WHOLE = re.compile(r"^(-?\d+)\.0+$")  # as spreadsheets write a number
 
 
@@ -151,6 +152,8 @@ def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.Da
         raise ReaderError(f"{source} has {widest} columns; is it really a table of people?")
     if body and all(len(row) == len(header) + 1 for _, row in body) and _counts([row[0] for _, row in body]):
         body = [(line, row[1:]) for line, row in body]  # the row numbers of R
+    elif body and all(len(row) == len(header) + 1 for _, row in body) and _are_row_names(header, body):
+        header = ["", *header]
     for line, row in body:
         if any(row[len(header) :]):
             raise ReaderError(f"{source}, line {line} has more cells than the header; correct the header line")
@@ -165,6 +168,13 @@ def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.Da
 
 def _counts(cells: Sequence[str]) -> bool:
     return any(list(cells) == [str(k) for k in range(start, start + len(cells))] for start in (0, 1))
+
+
+def _are_row_names(header: Sequence[str], body: Sequence[tuple[int, list[str]]]) -> bool:
+    """Whether R wrote names before each row, with no name above them: words, each another, and no column of ids."""
+    first = pd.Series([row[0] for _, row in body])
+    words = bool(first.is_unique and pd.to_numeric(first, errors="coerce").isna().all())
+    return words and not any(names_role(name, "subject") for name in header if not re.search(r"\d", name))
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -223,6 +233,26 @@ def join_tables(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.
             first[shared] = first[shared].where(first[shared] != "", added[shared])
         first = first.join(added.drop(columns=added.columns.intersection(first.columns)))
     return first
+
+
+def with_people_in_rows(table: pd.DataFrame, ids: Iterable[str]) -> pd.DataFrame:
+    """The table, turned where people stand in its columns, as ComBat has them: where its header holds most of these
+    ids, and more than any of its first columns does.
+
+    >>> turned = with_people_in_rows(pd.DataFrame({"": ["lh", "rh"], "p1": ["2", "3"], "p2": ["4", "5"]}), ["p1", "p2"])
+    >>> turned.columns.tolist(), turned.iloc[0].tolist()
+    (['participant_id', 'lh', 'rh'], ['p1', '2', '3'])
+    """
+    wanted = {same_id(name) for name in ids}
+    names = [str(name) for name in table if same_id(str(name)) in wanted]
+    down = max((len(wanted.intersection(table[name].map(same_id))) for name in list(table)[:FIRST]), default=0)
+    if len(names) <= max(down, MIN_SHARED * min(len(wanted), table.shape[1])):
+        return table
+    others = [str(name) for name in table if name not in names]
+    features = table[others[0]] if others else [f"feature{k}" for k in range(1, len(table) + 1)]
+    turned = pd.DataFrame(table[names].to_numpy().T, columns=_unique(list(features)))
+    turned.insert(0, "participant_id", names)
+    return turned
 
 
 def session_column(table: pd.DataFrame) -> str | None:

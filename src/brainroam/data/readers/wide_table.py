@@ -18,7 +18,7 @@ import pandas as pd
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import READ_AS
-from brainroam.data.readers.measures import measures_of
+from brainroam.data.readers.measures import choose_measures, class_codes, left_out
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
     NO_COLUMN,
@@ -29,7 +29,7 @@ from brainroam.data.readers.participants_table import (
 from brainroam.data.readers.repeats import choose_visits
 from brainroam.data.readers.roles import USUAL, columns_for
 from brainroam.data.readers.tables import is_table, read_table
-from brainroam.data.readers.values import codes
+from brainroam.data.readers.values import codes, fold
 from brainroam.errors import ReaderError, listed
 
 LOOKS_FOR = "one table (csv, tsv, xlsx) with a row per person: id, site, diagnosis, and columns of measures"
@@ -69,9 +69,12 @@ def read(
     if sites is not None:
         people["site"] = sites
     people = choose_visits(people, sessions).reset_index(drop=True)
-    free = [name for name in people if name not in ROLES and str(name).lower() != str(request.target).lower()]
+    told = {fold(str(name)) for name in (request.target, *request.covariates)}
+    free = [name for name in people if name not in ROLES and fold(str(name)) not in told]
     people_only = measures == NO_COLUMN
-    values = people[[]].assign(none=np.nan) if people_only else measures_of(people[free], measures, people)
+    coded = people.assign(label=class_codes(people, request.target))
+    values, left = choose_measures(people[free], measures, coded)
+    values = people[[]].assign(none=np.nan) if people_only else values
     if len(values.columns) < LEAST and not people_only:
         raise ReaderError(
             f"{path} has {len(values.columns)} columns of measures ({listed(values.columns)}); name them with measures "
@@ -87,8 +90,7 @@ def read(
         raise ReaderError(f"{path}: no participants remain after exclusions; say which codes are case and control")
     rows = values.to_numpy(dtype=float)[roster.table["row"].to_numpy(dtype=int)]
     table, excluded = roster.table.drop(columns=["unlabelled", "row"]), roster.excluded
-    left = [str(name) for name in free if name not in values]
-    step = f"{len(values.columns)} columns of {path.name} {READ_AS}" + (f", not {listed(left)}" if left else "")
+    step = f"{len(values.columns)} columns of {path.name} {READ_AS}{left_out(left, 'measures')}"
     return Cohort(
         list(rows[:, None]),
         table,
