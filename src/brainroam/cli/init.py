@@ -294,7 +294,7 @@ def study_text(
         "# A brainroam study. Paths are relative to this file; brainroam run study.yaml does all of it.",
         "# Change what you like: nothing that is finished and still asked for is done again.",
         "",
-        _entry("name", guess.name, "the title of the report"),
+        _entry("name", _title(guess), "the title of the report"),
         _entry(
             "data", _relative(guess.data, home), "the data" if guess.reader == "table" else "the folder of the data"
         ),
@@ -328,6 +328,16 @@ def study_text(
         _entry("out", "results", "the folder for runs and report.html"),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _title(guess: "Guess") -> str:
+    """What the study is called: its data and what is predicted, where words tell it."""
+    if guess.target is not None:
+        from brainroam.data.target import TargetRequest
+
+        return f"{guess.name}: {TargetRequest.of(guess.target).column}"
+    classes = " against ".join(_codes(guess, role) for role in ("case", "control") if role in guess.options)
+    return f"{guess.name}: {classes}" if any(map(str.isalpha, classes.replace("against", ""))) else guess.name
 
 
 def _blocks(guess: "Guess", home: Path) -> list[str]:

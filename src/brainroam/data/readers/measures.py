@@ -311,7 +311,9 @@ def _read_tables(
         people = cohort.table.iloc[list(rows)].reset_index(drop=True)
         people = people.assign(label=class_codes(people, target))
         of_people = table.loc[list(rows.values())].reset_index(drop=True)
-        of_people = of_people.drop(columns=ids).set_axis(people["subject"].to_numpy(), axis=0)
+        of_people = of_people.drop(columns=[name for name in (ids, session) if name in of_people]).set_axis(
+            people["subject"].to_numpy(), axis=0
+        )
         here = [name for name in covariates if name in of_people and name not in beside]
         beside = beside.join(pd.DataFrame(_numbers(of_people[here]), index=of_people.index))
         of_people = of_people.drop(columns=[name for name in covariates if name in of_people])
