@@ -190,7 +190,7 @@ def predict(
         table = predictions(method, cohort, method.familiarity_, named, adapt, stated)
     discard_work(cohort, out)
     show_excluded(cohort.excluded)
-    typer.echo(f"{people_and_scans(table)}, {_predicted(table, method)}: {_save(table, out)}")
+    typer.echo(f"{people_and_scans(table)}, {_predicted(table, method, header)}: {_save(table, out)}")
     if target.is_number:
         _show_number_validation(table, method, external=share_known == 0)
     elif target.is_classes:
@@ -212,7 +212,7 @@ def _warn_of_known(share: float) -> None:
         )
 
 
-def _predicted(table: "pd.DataFrame", method: "TunedMethod") -> str:
+def _predicted(table: "pd.DataFrame", method: "TunedMethod", header: dict[str, Any]) -> str:
     """What was predicted of everybody, in words, with what was used of the new site."""
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
     if method.target_.is_number:
@@ -222,7 +222,10 @@ def _predicted(table: "pd.DataFrame", method: "TunedMethod") -> str:
         return f"predicted ({protocols}): {counts}"
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
-    return f"{cases} predicted to have the condition ({protocols}){unlike}"
+    from brainroam.data.target import Target
+
+    what = Target.of_description(header.get("target")).condition
+    return f"{cases} predicted {f'with {what}' if what else 'to have the condition'} ({protocols}){unlike}"
 
 
 @takes_data

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from brainroam.data.names import plain
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, listed, warn_user
 
@@ -229,6 +230,29 @@ def _not_too_many(known: pd.Series, n_people: int, name: str) -> list[str]:
 
 def _date(name: str) -> DataError:
     return DataError(f"covariate {name!r} is a date; give a number instead, such as the age at that date, in years")
+
+
+def columns_named(table: pd.DataFrame, names: Sequence[str], source: object) -> pd.DataFrame:
+    """The columns on which a model was trained, in its order and spelling; those that are absent are missing, and said.
+
+    >>> table = pd.DataFrame({"LH_Area": [800.0], "age": [30.0]})
+    >>> columns_named(table, ["lh_area"], "new.csv").columns.tolist()
+    ['lh_area']
+    """
+    by_word = {plain(str(name)): name for name in reversed(table.columns)}
+    found = {name: by_word[plain(name)] for name in names if plain(name) in by_word}
+    absent = [name for name in names if name not in found]
+    if not found:
+        raise DataError(
+            f"{source} has none of the {len(names)} columns on which the model was trained, as {listed(names)}; it has "
+            f"{listed(table.columns)}: give them the names of the training"
+        )
+    if absent:
+        warn_user(
+            f"{source} lacks {len(absent)} of the {len(names)} columns on which the model was trained, which count as "
+            f"unknown for everybody: {listed(absent)}"
+        )
+    return table[list(found.values())].set_axis(list(found), axis=1).reindex(columns=list(names))
 
 
 def head_sizes(cohort: "Cohort") -> pd.Series:

@@ -137,11 +137,12 @@ class Study(BaseModel):
 
         >>> study = Study(data="rest", blocks={"anatomy": {"table": "aseg.tsv"}})
         >>> study.reading_columns({"anatomy": ["eTIV"]}).blocks
-        {'anatomy': {'columns': ['eTIV'], 'table': 'aseg.tsv'}}
+        {'anatomy': {'columns': OfModel(names=('eTIV',)), 'table': 'aseg.tsv'}}
         """
+        from brainroam.data.readers.measures import OfModel
         from brainroam.data.readers.tables import is_table
 
-        named = {name: [glob.escape(column) for column in of_block] for name, of_block in columns.items()}
+        named = {name: OfModel(tuple(of_block)) for name, of_block in columns.items()}
         blocks = {
             name: {"columns": named[name]} | entry if name in named and "table" in entry else entry
             for name, entry in (self.blocks or {}).items()

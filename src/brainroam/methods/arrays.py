@@ -13,7 +13,7 @@ import pandas as pd
 
 from brainroam.data.atlas import Atlas, columns_of_table
 from brainroam.data.cohort import Cohort
-from brainroam.data.columns import ID
+from brainroam.data.columns import ID, columns_named
 from brainroam.data.measurements import is_matrix
 from brainroam.data.names import site_names
 from brainroam.data.readers.series import region_count
@@ -64,6 +64,25 @@ def anonymous_cohort(
     table["site"] = "unknown" if site is None else site_names(site, len(series))
     table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
     return Cohort(series, table, atlas, measure=measure)
+
+
+def in_order_of_training(people: Any, columns: Mapping[str, Sequence[str]]) -> Any:
+    """Tables with named columns, which a model finds by their names wherever they stand; anything else as it is.
+
+    ``columns`` are those of the model by the name of the block; of one fitted on an array there are no names.
+
+    >>> in_order_of_training(pd.DataFrame({"b": [1], "a": [2]}), {"table": ["a", "b"]}).columns.tolist()
+    ['a', 'b']
+    """
+    if isinstance(people, Mapping):
+        return {
+            name: in_order_of_training(values, {name: columns[str(name)]} if str(name) in columns else {})
+            for name, values in people.items()
+        }
+    names, table = next(iter(columns.values()), []), as_pandas(people)
+    if not isinstance(table, pd.DataFrame) or not names or names[0] in NAMELESS:
+        return people
+    return columns_named(table, names, "X")
 
 
 def require_measures(people: Any, y: Any, site: Any) -> None:

@@ -26,7 +26,7 @@ from brainroam.data.columns import warn_of_the_condition, warn_of_the_site
 from brainroam.data.readers.values import sexes
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, warn_user
-from brainroam.methods.arrays import anonymous_cohort, require_measures, warn_of_poor_data
+from brainroam.methods.arrays import anonymous_cohort, in_order_of_training, require_measures, warn_of_poor_data
 from brainroam.methods.base import MEASURED, MethodInfo
 from brainroam.methods.explanation import Explanation
 from brainroam.methods.registry import resolve
@@ -191,6 +191,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         """People to be read, as a cohort that has the regions and covariates of the training people."""
         check_is_fitted(self, "model_")
         trained, n_rois = self.header_["measure"], self.header_["atlas"]["n_regions"]
+        X = in_order_of_training(X, self.header_.get("columns", {}))
         cohort = X if isinstance(X, Cohort) else self._cohort(X, None, site, covariates, tr, trained=trained)
         if cohort.n_rois != n_rois:
             raise DataError(

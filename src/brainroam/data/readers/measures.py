@@ -10,6 +10,7 @@ import glob
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import combinations
 from pathlib import Path
@@ -22,9 +23,10 @@ from scipy.stats import rankdata
 from brainroam.data.atlas import anonymous_atlas, columns_of_table
 from brainroam.data.atlas.known import recognise_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.columns import FEWEST, HARDLY, TELLS
+from brainroam.data.columns import FEWEST, HARDLY, TELLS, columns_named
 from brainroam.data.columns import MOSTLY as KNOWN
 from brainroam.data.measurements import READ_AS
+from brainroam.data.names import plain
 from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.repeats import Scan, visit_order
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
@@ -62,6 +64,16 @@ VISIT = re.compile(
 OTHER_FILE = " of another file"
 
 
+@dataclass(frozen=True)
+class OfModel:
+    """In place of patterns: the columns on which a model was trained, see `brainroam.data.columns.columns_named`."""
+
+    names: tuple[str, ...]
+
+
+Wanted = str | Sequence[str] | OfModel
+
+
 def measures_of(
     table: pd.DataFrame, wanted: str | Sequence[str] = "*", people: pd.DataFrame | None = None
 ) -> pd.DataFrame:
@@ -75,7 +87,7 @@ def measures_of(
 
 
 def choose_measures(
-    table: pd.DataFrame, wanted: str | Sequence[str] = "*", people: pd.DataFrame | None = None
+    table: pd.DataFrame, wanted: Wanted = "*", people: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """The columns of a table of text that are measures, as numbers, NaN where a cell is empty; and why others are not.
 
@@ -90,12 +102,15 @@ def choose_measures(
     >>> choose_measures(table, ["*", "age"])[0].columns.tolist()
     ['age']
     """
+    if isinstance(wanted, OfModel):
+        words = set(map(plain, wanted.names))
+        return pd.DataFrame(numbers_of(table[[name for name in table if plain(str(name)) in words]]), table.index), {}
     patterns = [wanted] if isinstance(wanted, str) else list(wanted)
     unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     patterns = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
     asked = [pattern for pattern in patterns if pattern != "*"]
     left, numbers = dict[str, str](), dict[str, np.ndarray]()
-    for name, values in _numbers(table[[name for name in table if _fits(name, patterns)]]).items():
+    for name, values in numbers_of(table[[name for name in table if _fits(name, patterns)]]).items():
         known = values[np.isfinite(values)]
         guessed = not _fits(name, asked)
         in_full = not {str(name), glob.escape(str(name))}.isdisjoint(patterns)
@@ -175,7 +190,7 @@ def foreign_columns(names: Sequence[str]) -> list[str]:
     return [name for name, kin in zip(names, alike, strict=True) if not kin] if names_tell else []
 
 
-def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
+def numbers_of(table: pd.DataFrame) -> dict[Any, np.ndarray]:
     """Columns of text as numbers, NaN where a cell holds none; commas are decimal where some cannot be thousands."""
     numbers = {name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in table}
     gaps = [table[name] for name, values in numbers.items() if np.isnan(values).any()]
@@ -291,7 +306,7 @@ def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
 def _read_tables(
     paths: Sequence[Path],
     cohort: Cohort,
-    wanted: str | Sequence[str],
+    wanted: Wanted,
     target: str | None = None,
     covariates: Sequence[str] = (),
 ) -> Cohort:
@@ -311,11 +326,10 @@ def _read_tables(
         people = cohort.table.iloc[list(rows)].reset_index(drop=True)
         people = people.assign(label=class_codes(people, target))
         of_people = table.loc[list(rows.values())].reset_index(drop=True)
-        of_people = of_people.drop(columns=[name for name in (ids, session) if name in of_people]).set_axis(
-            people["subject"].to_numpy(), axis=0
-        )
+        of_people = of_people.drop(columns=[name for name in (ids, session) if name in of_people])
+        of_people = of_people.set_axis(people["subject"].to_numpy(), axis=0)
         here = [name for name in covariates if name in of_people and name not in beside]
-        beside = beside.join(pd.DataFrame(_numbers(of_people[here]), index=of_people.index))
+        beside = beside.join(pd.DataFrame(numbers_of(of_people[here]), index=of_people.index))
         of_people = of_people.drop(columns=[name for name in covariates if name in of_people])
         measures, others = choose_measures(of_people, wanted, people)
         left |= others
@@ -325,6 +339,8 @@ def _read_tables(
             repeated.append(path.name)
             with_several |= set(again)
     joined = _side_by_side(parts)
+    if isinstance(wanted, OfModel):
+        joined = columns_named(joined, wanted.names, listed(paths))
     if joined.empty:
         raise ReaderError(f"no column of {listed(paths)} holds measures; name them with columns")
     people = cohort.table.set_index("subject").loc[joined.index].join(beside).reset_index()

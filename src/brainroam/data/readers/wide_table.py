@@ -17,8 +17,10 @@ import pandas as pd
 
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.cohort import Cohort
+from brainroam.data.columns import columns_named
 from brainroam.data.measurements import READ_AS
-from brainroam.data.readers.measures import choose_measures, class_codes, left_out
+from brainroam.data.names import plain
+from brainroam.data.readers.measures import OfModel, Wanted, choose_measures, class_codes, left_out, numbers_of
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
     NO_COLUMN,
@@ -49,7 +51,7 @@ def read(
     *,
     participants: str | Sequence[str] | None = None,
     columns: Columns = USUAL_COLUMNS,
-    measures: str | Sequence[str] = "*",
+    measures: Wanted = "*",
     sessions: str = "first",
 ) -> Cohort:
     """Read a wide table.
@@ -59,7 +61,7 @@ def read(
     same people. Of several rows of a person, one for each visit, ``sessions`` takes the ``first`` or ``all``.
     """
     raw = read_table(path, columns.sheet)
-    sites = sites_in_ids(raw, columns)
+    sites = sites_in_ids(raw, columns, 2 if request.require_label else 1)
     if columns.subject_col is None and not _columns_of(raw, "subject"):
         columns = replace(columns, subject_col=str(raw.columns[0]))
     further = [] if participants is None else [participants] if isinstance(participants, str) else participants
@@ -69,21 +71,26 @@ def read(
     if sites is not None:
         people["site"] = sites
     people = choose_visits(people, sessions).reset_index(drop=True)
-    told = {fold(str(name)) for name in (request.target, *request.covariates)}
+    told = {fold(name) for name in (request.target or "", *request.covariates)}
     free = [name for name in people if name not in ROLES and fold(str(name)) not in told]
-    people_only = measures == NO_COLUMN
-    coded = people.assign(label=class_codes(people, request.target))
-    values, left = choose_measures(people[free], measures, coded)
-    values = people[[]].assign(none=np.nan) if people_only else values
+    people_only, left = measures == NO_COLUMN, dict[str, str]()
+    if people_only:
+        values = people[[]].assign(none=np.nan)
+    elif isinstance(measures, OfModel):
+        found = columns_named(people[free], measures.names, path).fillna("")
+        values = pd.DataFrame(numbers_of(found), index=people.index)
+    else:
+        coded = people.assign(label=class_codes(people, request.target))
+        values, left = choose_measures(people[free], measures, coded)
     if len(values.columns) < LEAST and not people_only:
         raise ReaderError(
             f"{path} has {len(values.columns)} columns of measures ({listed(values.columns)}); name them with measures "
             "(--option measures=PATTERN, or measures=none where --block has the measurements), or give the folder in "
             "which the series of these people are"
         )
-    roster = Participants(
-        people.drop(columns=list(values.columns), errors="ignore").assign(row=range(len(people))), request, path
-    )
+    read = {plain(str(name)) for name in values}
+    others = people.drop(columns=[name for name in free if plain(str(name)) in read])
+    roster = Participants(others.assign(row=range(len(people))), request, path)
     if request.require_label and request.target is None:
         roster.exclude(roster.table["label"].isna(), roster.table["unlabelled"])
     if not len(roster.table):
@@ -101,8 +108,10 @@ def read(
     )
 
 
-def sites_in_ids(raw: pd.DataFrame, columns: Columns) -> pd.Series | None:
+def sites_in_ids(raw: pd.DataFrame, columns: Columns, fewest: int = 2) -> pd.Series | None:
     """The part of every id before ``_sub``, where no column tells the site; None where one does, or ids do not.
+
+    A study has two sites or more; new people may be of one (``fewest``).
 
     >>> sites_in_ids(pd.DataFrame({"id": ["Oslo_sub-1", "Oslo_sub-2", "Rome_sub-1"]}), USUAL_COLUMNS).tolist()
     ['Oslo', 'Oslo', 'Rome']
@@ -113,7 +122,7 @@ def sites_in_ids(raw: pd.DataFrame, columns: Columns) -> pd.Series | None:
     for name in [*told, *_columns_of(raw, "subject"), *raw.columns[:1]]:
         ids = codes(raw[name])
         matched = ids.str.extract(SITE_IN_ID, expand=False)
-        if matched.notna().all() and 1 < matched.nunique() < len(matched):
+        if matched.notna().all() and fewest <= matched.nunique() <= max(len(matched) - 1, fewest):
             return matched
     return None
 
