@@ -126,5 +126,8 @@ def test_a_frame_is_read_by_its_names_in_python_too(wide):
     np.testing.assert_allclose(clf.decision_function(X.to_numpy()), expected)
     with pytest.warns(UserWarning, match="lacks 2 of the"):
         assert np.isfinite(clf.decision_function(X.iloc[:, 2:])).all()
+    with pytest.warns(UserWarning, match="complaints in X tell the classes apart"):
+        score = 9 * (table["diagnosis"] == "BD") + np.arange(len(table)) % 3
+        brainroam.SiteClassifier("fc-ridge").fit(X.assign(complaints=score), table["diagnosis"], site=site)
     with pytest.raises(DataError, match="none of the"):
         clf.predict(X.add_prefix("other_"))

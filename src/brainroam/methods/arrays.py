@@ -16,6 +16,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.columns import ID, columns_named
 from brainroam.data.measurements import is_matrix
 from brainroam.data.names import site_names
+from brainroam.data.readers.measures import measures_condition
 from brainroam.data.readers.series import region_count
 from brainroam.errors import DataError, listed, warn_user
 from brainroam.utils.optional import as_pandas
@@ -127,6 +128,22 @@ def warn_of_poor_data(cohort: Cohort) -> None:
             + (turned if len(few) == len(cohort) else "")
         )
     warn_of_triangles(cohort)
+    if cohort.target.is_two_classes:
+        for block in (cohort.blocks or {"": cohort}).values():
+            warn_of_scales(block)
+
+
+def warn_of_scales(cohort: Cohort) -> None:
+    """A warning where named columns of a table tell the classes apart as a scale of symptoms does."""
+    if cohort.measure != "table" or cohort.atlas.labels[0] in NAMELESS:
+        return
+    telling = measures_condition(np.concatenate(cohort.series), cohort.table["label"], cohort.table["site"])
+    columns = [name for name, tells in zip(cohort.atlas.labels, telling, strict=True) if tells]
+    if columns:
+        warn_user(
+            f"{listed(columns)} in X tell the classes apart as a scale of symptoms does; leave out what is one: a model "
+            "that reads symptoms says nothing about the brain"
+        )
 
 
 def warn_of_triangles(cohort: Cohort) -> None:
