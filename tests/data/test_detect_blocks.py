@@ -11,8 +11,8 @@ from brainroam.cli.init import study_text
 from brainroam.data.check import check_cohort
 from brainroam.data.detect import look
 from brainroam.data.loading import load_cohort
-from brainroam.data.readers.measures import measures_of
 from brainroam.data.readers.series import read_series
+from brainroam.data.readers.which_columns import measures_of
 from brainroam.errors import ReaderError, UsageError
 
 N, P = 12, 5

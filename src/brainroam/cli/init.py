@@ -139,6 +139,11 @@ def init(
         typer.echo(line)
     can_be_judged = cohort.table["label"].notna().any() and len(cohort.sites) > 2
     to_predict = f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    if cohort.table["label"].notna().any() and not can_be_judged:
+        few = counted(len(cohort.sites), "site", "sites")
+        typer.echo(
+            f"{few}: too few to hold one out; brainroam cv {out} judges methods on other people of the same sites"
+        )
     following = f"brainroam run {out}" if can_be_judged else to_predict
     typer.echo(f"Wrote {out}: look through it, then: {following}")
 
@@ -194,8 +199,8 @@ def _describe_columns(cohort: "Cohort", guess: "Guess", covariates: list[str]) -
     from brainroam.data.check.groups import one_institution
     from brainroam.data.detect import WITH_COLUMNS
 
-    if "blocks" in guess.remarks:
-        yield visible(guess.remarks["blocks"])
+    said = ["blocks", "tables", *(["subject_col"] if guess.options.get("subject_col") == "none" else [])]
+    yield from (visible(guess.remarks[name]) for name in said if name in guess.remarks)
     yield from map(visible, cohort.prepared)
     if guess.reader == "table" and "participants" in guess.options:
         yield f"more about these people: {listed(Path(table).name for table in guess.options['participants'])}"

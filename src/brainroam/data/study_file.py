@@ -139,8 +139,8 @@ class Study(BaseModel):
         >>> study.reading_columns({"anatomy": ["eTIV"]}).blocks
         {'anatomy': {'columns': OfModel(names=('eTIV',)), 'table': 'aseg.tsv'}}
         """
-        from brainroam.data.readers.measures import OfModel
         from brainroam.data.readers.tables import is_table
+        from brainroam.data.readers.which_columns import OfModel
 
         named = {name: OfModel(tuple(of_block)) for name, of_block in columns.items()}
         blocks = {

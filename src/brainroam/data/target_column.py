@@ -86,6 +86,7 @@ def with_target(
     if column == "sex":
         text = codes(text).replace(SEXES)
         request = replace(request, case=SEXES.get(request.case, request.case or "male"))
+    _require_two_values(text, column, cohort)
     kind = request.kind or guess_kind(text)
     if not kind and words_in(column) & DIAGNOSES:
         kind = CLASSES
@@ -118,6 +119,18 @@ def with_target(
     if len(np.unique(predicting.table["label"].dropna())) < 2 and require_label:
         raise DataError(f"the target {column!r} is the same for everybody; there is nothing to predict")
     return predicting
+
+
+def _require_two_values(text: pd.Series, column: str, cohort: Cohort) -> None:
+    """An error where everybody who was read has one value; why others were not is the likeliest reason."""
+    known = one_spelling(text)[~is_empty(text)].unique()
+    if len(known) > 1 or cohort.labels_hidden or not len(cohort.excluded):
+        return
+    reason = cohort.excluded["reason"].mode().iloc[0]
+    raise DataError(
+        f"the target {column!r} is the same for everybody who was read ({listed(known) or 'not known'}); "
+        f"{counted(len(cohort.excluded), 'person was', 'people were')} left out, as: {reason}"
+    )
 
 
 def _tells_the_sex(table: pd.DataFrame, column: str) -> bool:

@@ -16,8 +16,8 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.columns import ID, columns_named
 from brainroam.data.measurements import is_matrix
 from brainroam.data.names import site_names
-from brainroam.data.readers.measures import measures_condition
 from brainroam.data.readers.series import region_count
+from brainroam.data.readers.which_columns import measures_condition
 from brainroam.errors import DataError, listed, warn_user
 from brainroam.utils.optional import as_pandas
 
@@ -141,8 +141,8 @@ def warn_of_scales(cohort: Cohort) -> None:
     columns = [name for name, tells in zip(cohort.atlas.labels, telling, strict=True) if tells]
     if columns:
         warn_user(
-            f"{listed(columns)} in X tell the classes apart as a scale of symptoms does; leave out what is one: a model "
-            "that reads symptoms says nothing about the brain"
+            f"{listed(columns)} in X tell the classes apart as a scale of symptoms does; leave out what is one, since "
+            "a model that reads symptoms says nothing about the brain"
         )
 
 

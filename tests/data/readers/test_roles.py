@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from brainroam.data.detect import look
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.roles import columns_for, fits_role
 from brainroam.data.readers.tables import join_tables
 from brainroam.data.readers.values import ages, sex_meaning
+from brainroam.errors import DataError
 
 N = 24
 RNG = np.random.default_rng(0)
@@ -117,3 +119,53 @@ def test_codes_in_a_column_called_diagnosis_are_classes(tmp_path):
     with pytest.warns(UserWarning, match="diagnosis:ordered"):
         cohort = loaded(tmp_path, table, target="diagnosis")
     assert cohort.target.kind == "classes" and cohort.target.classes == ("1", "2", "3")
+
+
+def test_ids_that_begin_anew_at_every_site_of_a_table_are_named_with_the_site(tmp_path):
+    table = wide(
+        id=np.repeat(range(N // 3), 3), site=SITES, dx=["HC", "SZ", "HC", "HC"] * (N // 4), age=range(20, 20 + N)
+    )
+    cohort = loaded(tmp_path, table, target="dx")
+    assert len(cohort) == N and cohort.table["subject"].iloc[0] == "Oslo_0"
+
+
+def test_people_without_ids_are_called_by_their_lines(tmp_path):
+    table = wide(site=SITES, dx=["HC", "SZ"] * (N // 2))
+    with pytest.warns(UserWarning, match="no column of ids"):
+        assert loaded(tmp_path, table).table["subject"].tolist()[:2] == ["line2", "line3"]
+    guess = look(tmp_path / "all.csv")
+    assert not guess.questions and guess.options["subject_col"] == "none"
+
+
+def test_blanks_between_columns_and_a_sheet_of_notes_are_no_hindrance(tmp_path):
+    table = wide(id=IDS, site=SITES, dx=["HC", "SZ"] * (N // 2))
+    (tmp_path / "all.txt").write_text(table.to_string(index=False))
+    assert len(load_cohort(tmp_path / "all.txt")) == N
+    with pd.ExcelWriter(tmp_path / "book.xlsx") as book:
+        pd.DataFrame({"note": ["read me"]}).to_excel(book, sheet_name="Info", index=False)
+        table.to_excel(book, sheet_name="Daten", index=False)
+    guess = look(tmp_path / "book.xlsx")
+    assert not guess.questions and guess.options["sheet"] == "Daten"
+
+
+def test_a_cell_that_holds_no_number_is_unknown_and_named(tmp_path):
+    table = wide(id=IDS, site=SITES, dx=["HC", "SZ"] * (N // 2)).astype(str)
+    table.iloc[4, 5], table.iloc[5, 5] = "2.5*", "."
+    cohort = loaded(tmp_path, table)
+    assert "1 cell holds no number and counts as unknown, as '2.5*'" in cohort.prepared[0]
+    assert np.isnan(cohort.series[4][0, 2])
+
+
+def test_another_version_of_a_table_beside_it_is_not_joined(tmp_path):
+    table = wide(id=IDS, site=SITES)
+    table.assign(age=30).to_csv(tmp_path / "v1.csv", index=False)
+    table.assign(age=30, dx=["HC", "SZ"] * (N // 2), lh_region0_thickness=1.5).to_csv(tmp_path / "v2.csv", index=False)
+    guess = look(tmp_path / "v1.csv")
+    assert "v2.csv is not joined" in guess.remarks["tables"]
+    assert [question.option for question in guess.questions] == ["label_col"]
+
+
+def test_a_target_that_nobody_else_has_says_who_was_left_out(tmp_path):
+    table = wide(id=IDS, site=["", "Oslo"] * (N // 2), dx=["HC", "SZ"] * (N // 2))
+    with pytest.raises(DataError, match=r"same for everybody.*12 people were left out, as: no site"):
+        loaded(tmp_path, table, target="dx")

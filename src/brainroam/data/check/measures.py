@@ -14,7 +14,7 @@ from brainroam.data.check.site_pattern import unlike_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import HEAD_SIZE
 from brainroam.data.measurements import NOT_SYMMETRIC, largest_edge
-from brainroam.data.readers.measures import measures_condition
+from brainroam.data.readers.which_columns import measures_condition
 from brainroam.errors import counted, listed
 
 FACTOR = 5.0  # of a site's median from that of the others, beyond which a unit differs (mm and cm: 10)

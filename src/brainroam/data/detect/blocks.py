@@ -19,15 +19,17 @@ import pandas as pd
 
 from brainroam.data.detect.files import around_id, series_files, template_of
 from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.detect.people import LINES
 from brainroam.data.measurements import resembles_matrix
 from brainroam.data.names import unpadded
 from brainroam.data.readers.locate import files_below
-from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
+from brainroam.data.readers.measures import MOSTLY, read_array, rows_of
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns
 from brainroam.data.readers.repeats import with_stars
 from brainroam.data.readers.series import read_series
 from brainroam.data.readers.tables import is_table, read_table, with_people_in_rows
 from brainroam.data.readers.values import codes
+from brainroam.data.readers.which_columns import measures_of
 from brainroam.data.readers.wide_table import sites_in_ids
 from brainroam.errors import BrainroamError, listed
 
@@ -146,7 +148,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     ``alone`` leaves other files aside: somebody named one table.
     """
     subject = str(guess.options["subject_col"])
-    ids = codes(people[subject])
+    ids = codes(people[subject if subject != NO_COLUMN else LINES])
     ids = ids[ids != ""]
     tables_of_people = _as_names(guess.options["participants"])
     own_tables = {Path(item).resolve() for item in tables_of_people}

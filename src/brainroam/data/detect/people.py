@@ -24,6 +24,7 @@ from brainroam.data.readers.tables import (
     read_workbook,
     same_id,
     session_column,
+    with_lines_as_ids,
 )
 from brainroam.data.readers.text import language_of
 from brainroam.data.readers.values import codes, is_empty, one_spelling, sex_meaning, sexes
@@ -45,6 +46,7 @@ HOUSE = {
 MIN_IDS = 0.5
 MOST_CLASSES = 20
 MOST_FOLDERS, MOST_TABLES = 100, 20  # that are looked through for a table of people; more tables are people's series
+LINES = "participant_id"  # the column of `with_lines_as_ids`
 OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
 
 
@@ -62,12 +64,22 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
         guess.questions.append(Question("participants", text))
         return None
     path = paths[0]
+    if path.suffix.lower() == ".xlsx" and "sheet" not in guess.options:
+        _choose_sheet(path, guess)
     table = read_table(path, guess.options.get("sheet"))
     subject = _column(table, "subject", path, files, guess)
+    if subject == NO_COLUMN:
+        table, subject = with_lines_as_ids(table), LINES
     if subject is None:
         return table
-    others = paths[1:] or _tables_beside(path, table, subject, guess)
-    table = join_tables(table, subject, [path, *others])
+    table = join_tables(table, subject, paths)
+    others = paths[1:]
+    for other in _tables_beside(path, table, subject, guess) if not others else ():
+        try:
+            table = join_tables(table, subject, [path, other])
+            others = [*others, other]
+        except ReaderError as error:
+            guess.remarks["tables"] = f"{other.name} is not joined: {error}"
     guess.options["participants"] = [str(item) for item in (path, *others)] if others else str(path)
     languages = [f"{item.name} read as {told}" for item in (path, *others) if (told := _language(item))]
     if languages:
@@ -81,6 +93,14 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     if guess.options.get("sex_col") in table:
         _look_at_sex(table, path, guess)
     return table
+
+
+def _choose_sheet(path: Path, guess: Guess) -> None:
+    """The sheet of a workbook with most cells, if it is not the first: notes come first."""
+    sheets = read_workbook(path)
+    largest = max(sheets, key=lambda name: sheets[name].size, default="")
+    if largest != next(iter(sheets), ""):
+        guess.options["sheet"] = largest
 
 
 def _language(path: Path) -> str | None:
@@ -100,6 +120,10 @@ def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess:
         if len(fitting) > 1:
             guess.remarks[option] = f"or is it {' or '.join(map(repr, fitting[1:]))}?"
         return fitting[0]
+    if role == "subject" and guess.reader == "table":
+        guess.options[option] = NO_COLUMN
+        guess.remarks[option] = f"{path.name} has no column of ids: people are called by their lines, as line2"
+        return NO_COLUMN
     if role not in NEEDED:
         guess.remarks[option] = f"no column of {path.name} looks like {CALLED.get(role, role)}"
     elif role != "site" or SITE not in str(guess.options.get("template")):
@@ -109,7 +133,7 @@ def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess:
         free = tuple(name for name in free if fits_role(table[name], role))
         text = f"Which column of {path.name} holds the {CALLED.get(role, role)}?"
         if not free:
-            text += f" None has {'another value in every row' if role == 'subject' else 'few values'}: add one"
+            text += f" No column has {'another value in every row' if role == 'subject' else 'few values'}: add one."
         if role == "label":  # people to be predicted have none
             free = tuple(name for name in free if _could_be_classes(table[name]) and name != session_column(table))
             free = (*free, NO_COLUMN)
@@ -138,7 +162,8 @@ def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path
 
 def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess) -> list[Path]:
     """Tables in the same folder with further columns of the same people."""
-    wanted = {role for role in GUESSED if f"{role}_col" not in guess.options and not columns_for(table, role)}
+    needed = [role for role in GUESSED if role != "label" or guess.target is None]
+    wanted = {role for role in needed if f"{role}_col" not in guess.options and not columns_for(table, role)}
     ids, beside = set(table[subject].map(same_id)), []
     for other in _tables(path.parent):
         if other == path or not wanted:

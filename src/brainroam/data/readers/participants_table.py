@@ -1,14 +1,14 @@
 """A table of people as they write it: columns of any name, codes of any kind, one or several files, found or told."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from brainroam.data.readers.roles import GUESSED, USUAL, columns_for, is_motion
-from brainroam.data.readers.tables import join_tables, nearest, read_table
+from brainroam.data.readers.tables import join_tables, nearest, read_table, with_lines_as_ids
 from brainroam.data.readers.values import (
     ages,
     codes,
@@ -35,10 +35,10 @@ class Columns:
 
     ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col``, ``mean_fd_col``, ``group_col`` (families:
     who shares a value stays on one side of every split) and ``institution_col`` (of the site) are column names; None
-    looks for the usual ones, ``none`` is for a table without one. ``case`` and ``control`` are the codes, one or
-    several, of the condition and of the controls (None: 0 and words such as HC or control stand for controls, and a
-    single other code for the condition). ``sex_codes`` says what codes of sex mean: ``1=male,2=female``. ``sheet`` is
-    the name or number of the sheet of a workbook.
+    looks for the usual ones, ``none`` is for a table without one (without ids, people are called by their lines).
+    ``case`` and ``control`` are the codes, one or several, of the condition and of the controls (None: 0 and words such
+    as HC or control stand for controls, and a single other code for the condition). ``sex_codes`` says what codes of
+    sex mean: ``1=male,2=female``. ``sheet`` is the name or number of the sheet of a workbook.
     """
 
     subject_col: str | None = None
@@ -91,6 +91,9 @@ def read_participants(
     raw = read_table(path, columns.sheet)
     if raw.empty:
         raise ReaderError(f"{path} has no rows; a table of people needs a header and one row per person")
+    if fold(columns.subject_col or "") == NO_COLUMN and NO_COLUMN not in raw:
+        raw = with_lines_as_ids(raw)
+        columns = replace(columns, subject_col=str(raw.columns[0]))
     subject = _find(raw, "subject", columns.subject_col, path) or next(iter(columns_for(raw, "subject")), None)
     if subject is None:
         raise _no_column(raw, "subject", path)

@@ -112,7 +112,7 @@ def fits_role(values: pd.Series, role: str) -> bool:
     known = values[~is_empty(values)]
     distinct = known.nunique()
     if role == "subject":
-        return len(known) > 0 and distinct > UNIQUE * len(values)
+        return len(known) > 0 and distinct > UNIQUE * len(values) and not _are_measured(known)
     if role == "age":
         plain = known.str.removesuffix("+").str.replace(",", ".")
         return len(known) > 0 and pd.to_numeric(plain, errors="coerce").notna().mean() > 0.9

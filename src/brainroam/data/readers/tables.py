@@ -119,15 +119,17 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
     """The rows with the number of their last line; ``sep=;`` on the first line names the delimiter, as for Excel."""
     match = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
     delimiter = match[1] if match else _delimiter(text)
+    if delimiter == " ":
+        return [(k, line.split()) for k, line in enumerate(text.splitlines(), start=1)]
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
     return [(reader.line_num, row) for row in reader][1 if match else 0 :]
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter that cuts most lines into the same number of cells.
+    """The delimiter that cuts most lines into the same number of cells; blanks where no other does, below names.
 
-    >>> _delimiter("id;age\\n1;23,5\\n2;24,5")
-    ';'
+    >>> _delimiter("id;age\\n1;23,5\\n2;24,5"), _delimiter("id  age\\n1   23\\n2   24")
+    (';', ' ')
     """
     lines = text.splitlines()[:LOOKED_AT]
 
@@ -135,7 +137,11 @@ def _delimiter(text: str) -> str:
         widths = Counter(len(row) for row in csv.reader(lines, delimiter=mark) if len(row) > 1)
         return max((width * n for width, n in widths.items()), default=0)
 
-    return max("\t;,", key=regularity)
+    best = max("\t;,", key=regularity)
+    words = [line.split() for line in lines if line.strip()]
+    named = words and len(words[0]) > 1 and sum(cell[:1].isalpha() for cell in words[0]) > len(words[0]) / 2
+    in_columns = named and len({len(row) for row in words}) == 1
+    return " " if in_columns and not regularity(best) else best
 
 
 def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.DataFrame:
@@ -253,6 +259,17 @@ def with_people_in_rows(table: pd.DataFrame, ids: Iterable[str]) -> pd.DataFrame
     turned = pd.DataFrame(table[names].to_numpy().T, columns=_unique(list(features)))
     turned.insert(0, "participant_id", names)
     return turned
+
+
+def with_lines_as_ids(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a first column of ids: the lines of the file.
+
+    >>> with_lines_as_ids(pd.DataFrame({"age": ["9", "8"]}))["participant_id"].tolist()
+    ['line2', 'line3']
+    """
+    numbered = table.copy()
+    numbered.insert(0, "participant_id", [f"line{row + 2}" for row in table.index])
+    return numbered
 
 
 def session_column(table: pd.DataFrame) -> str | None:

@@ -20,7 +20,6 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.columns import columns_named
 from brainroam.data.measurements import READ_AS
 from brainroam.data.names import plain
-from brainroam.data.readers.measures import OfModel, Wanted, choose_measures, class_codes, left_out, numbers_of
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
     NO_COLUMN,
@@ -28,11 +27,20 @@ from brainroam.data.readers.participants_table import (
     Columns,
     read_participants,
 )
-from brainroam.data.readers.repeats import choose_visits
-from brainroam.data.readers.roles import USUAL, columns_for
+from brainroam.data.readers.repeats import choose_visits, numbered_by_site
+from brainroam.data.readers.roles import USUAL, columns_for, fits_role
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes, fold
-from brainroam.errors import ReaderError, listed
+from brainroam.data.readers.which_columns import (
+    OfModel,
+    Wanted,
+    choose_measures,
+    class_codes,
+    left_out,
+    numbers_of,
+    strange_cells,
+)
+from brainroam.errors import ReaderError, listed, warn_user
 
 LOOKS_FOR = "one table (csv, tsv, xlsx) with a row per person: id, site, diagnosis, and columns of measures"
 SITE_IN_ID = re.compile(r"(.+?)[_-]+sub", re.IGNORECASE)
@@ -63,13 +71,18 @@ def read(
     raw = read_table(path, columns.sheet)
     sites = sites_in_ids(raw, columns, 2 if request.require_label else 1)
     if columns.subject_col is None and not _columns_of(raw, "subject"):
-        columns = replace(columns, subject_col=str(raw.columns[0]))
+        leads = fits_role(raw.iloc[:, 0], "subject")
+        columns = replace(columns, subject_col=str(raw.columns[0]) if leads else NO_COLUMN)
+        if not leads:
+            warn_user(f"{path} has no column of ids (subject_col): people are called by their lines, as line2")
     further = [] if participants is None else [participants] if isinstance(participants, str) else participants
     people = read_participants(
         [path, *map(Path, further)], columns, request.require_label, sites is not None, request.target
     )
     if sites is not None:
         people["site"] = sites
+    if numbered_by_site(people):
+        people["subject"] = people["site"] + "_" + people["subject"]
     people = choose_visits(people, sessions).reset_index(drop=True)
     told = {fold(name) for name in (request.target or "", *request.covariates)}
     free = [name for name in people if name not in ROLES and fold(str(name)) not in told]
@@ -98,6 +111,7 @@ def read(
     rows = values.to_numpy(dtype=float)[roster.table["row"].to_numpy(dtype=int)]
     table, excluded = roster.table.drop(columns=["unlabelled", "row"]), roster.excluded
     step = f"{len(values.columns)} columns of {path.name} {READ_AS}{left_out(left, 'measures')}"
+    step += "" if people_only else strange_cells(people, [name for name in values if name in people])
     return Cohort(
         list(rows[:, None]),
         table,
