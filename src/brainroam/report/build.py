@@ -8,6 +8,7 @@ from pathlib import Path
 from brainroam import __version__
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_and_scans
+from brainroam.errors import listed
 from brainroam.evaluation.results import Results, load_studies
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import figures
@@ -180,6 +181,8 @@ def _subtitle(data: ReportData) -> str:
     named = f": {data.results.target.condition}" if data.results.target.condition else ""
     atlas = data.study["atlas"] if data.study["atlas"] != "custom" else None  # regions that nobody described
     what = "atlas" if data.words.has_regions else "table"
+    if len(blocks := data.study.get("measured") or {}) > 1:
+        what, atlas = "blocks", listed(blocks)
     n_left_out = data.study.get("not_shared", 0)
     return (
         f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition{named}) at "
