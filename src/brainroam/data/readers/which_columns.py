@@ -154,6 +154,7 @@ def strange_cells(table: pd.DataFrame, names: Iterable[str]) -> str:
     cells = [
         (name, text)
         for name, values in numbers.items()
+        if np.isnan(values).any()
         for text in table[name][np.isnan(values) & ~is_empty(table[name]) & ~table[name].isin(NOTHING)]
         if not text.lstrip("-").replace(".", "").isdecimal()
     ]
