@@ -131,3 +131,13 @@ def test_a_frame_is_read_by_its_names_in_python_too(wide):
         brainroam.SiteClassifier("fc-ridge").fit(X.assign(complaints=score), table["diagnosis"], site=site)
     with pytest.raises(DataError, match="none of the"):
         clf.predict(X.add_prefix("other_"))
+
+
+def test_a_covariate_that_new_people_lack_stands_at_the_training_mean_and_is_named(wide):
+    table = pd.read_csv(wide / "wide.csv").rename(columns={"lh_region0_volume": "ICV"})
+    table.to_csv(wide / "icv.csv", index=False)
+    model = wide / "icv_model"
+    run("fit", wide / "icv.csv", "--covariates", "age,ICV", "--method", "scaffold-ridge", "--out", model)
+    table.drop(columns=["ICV", "diagnosis"]).head(9).to_csv(wide / "no_icv.csv", index=False)
+    said = run("predict", model, wide / "no_icv.csv", "--out", wide / "no_icv_predictions.csv")
+    assert "training mean stands for it: ICV (9 people)" in said
