@@ -50,7 +50,7 @@ COLUMNS = {
 }
 CONTROLS = (
     "control controls healthy healthycontrol healthycontrols healthyvolunteer typical comparison typicallydeveloping "
-    "typicallydevelopingcontrol neurotypical normal normalcontrol unaffected cognitivelynormal nonpatient "
+    "typicallydevelopingcontrol neurotypical normal normalcontrol unaffected cognitivelynormal nonpatient nondemented "
     "negative none hc hcs td tc tdc nc cn nl hv nt ctrl ctl con cont "
     "kontrolle kontrollen kontrollgruppe gesund gesunde gesunder temoin temoins sain sains controle controles "
     "keine kein aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna "

@@ -169,3 +169,15 @@ def test_a_target_that_nobody_else_has_says_who_was_left_out(tmp_path):
     table = wide(id=IDS, site=["", "Oslo"] * (N // 2), dx=["HC", "SZ"] * (N // 2))
     with pytest.raises(DataError, match=r"same for everybody.*12 people were left out, as: no site"):
         loaded(tmp_path, table, target="dx")
+
+
+def test_dummies_of_a_site_are_no_site_and_columns_m_f_and_ranges_of_age_are_understood(tmp_path):
+    dummies = {f"Site{k}": [int(j % 3 == k) for j in range(N)] for k in (1, 2)}
+    table = wide(id=IDS, dx=["Nondemented", "Demented"] * (N // 2), **{"M/F": ["M", "F"] * (N // 2)}, **dummies)
+    table.assign(Age=["22-25", "36+"] * (N // 2)).to_csv(tmp_path / "all.csv", index=False)
+    (question,) = look(tmp_path / "all.csv").questions
+    assert "Site1, Site2 are 0 and 1 each" in question.text and not set(dummies) & set(question.choices)
+    with pytest.warns(UserWarning, match="holds ranges, as 22-25"):
+        cohort = loaded(tmp_path, table.assign(Age=["22-25", "36+"] * (N // 2), site=SITES))
+    assert cohort.table["age"].tolist()[:2] == [23.5, 36] and cohort.table["sex"].tolist()[:2] == [1, 0]
+    assert cohort.table["label"].tolist()[:2] == [0, 1]

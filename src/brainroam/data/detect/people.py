@@ -14,7 +14,7 @@ from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.names import unpadded, words_in
 from brainroam.data.readers.locate import SITE
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns, code_meaning
-from brainroam.data.readers.roles import CALLED, GUESSED, columns_for, fits_role
+from brainroam.data.readers.roles import CALLED, GUESSED, coded_together, columns_for, fits_role
 from brainroam.data.readers.tables import (
     begins_like_people,
     id_column,
@@ -29,7 +29,7 @@ from brainroam.data.readers.tables import (
 from brainroam.data.readers.text import language_of
 from brainroam.data.readers.values import codes, is_empty, one_spelling, sex_meaning, sexes
 from brainroam.data.target import is_control
-from brainroam.errors import ReaderError, UsageError, counted
+from brainroam.errors import ReaderError, UsageError, counted, listed
 
 NEEDED = ("subject", "site", "label")
 HOUSE = {
@@ -132,7 +132,10 @@ def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess:
         free = tuple(name for name in map(str, table.columns) if name not in taken | others)
         free = tuple(name for name in free if fits_role(table[name], role))
         text = f"Which column of {path.name} holds the {CALLED.get(role, role)}?"
-        if not free:
+        if role == "site" and (parts := coded_together(table)):
+            free = tuple(name for name in free if name not in parts)
+            text += f" {listed(sorted(parts))} are 0 and 1 each and may code it together: put it into one column."
+        elif not free:
             text += f" No column has {'another value in every row' if role == 'subject' else 'few values'}: add one."
         if role == "label":  # people to be predicted have none
             free = tuple(name for name in free if _could_be_classes(table[name]) and name != session_column(table))

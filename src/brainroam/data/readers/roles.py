@@ -11,7 +11,7 @@ import pandas as pd
 
 from brainroam.data.names import ABSENT_WORDS, MEASURE_WORDS, names_role, plain, visit_of_field, words_in
 from brainroam.data.readers.participants import TOGETHER
-from brainroam.data.readers.values import is_empty
+from brainroam.data.readers.values import is_empty, middle_of_ranges
 from brainroam.data.target import MOST_CLASSES, is_control
 
 USUAL = {
@@ -33,6 +33,7 @@ NOT_AGE = re.compile(
     "onset|beginn|debut|inicio|esordio|发病|首发|發病|発症|발병|educ|school|illness|duration|smok|mother|father|parent|bildung",
     re.IGNORECASE,
 )
+NUMBERED = re.compile(r"(.*?)[_ .-]?\d+")
 IMAGING_VISIT = "2"  # of UK Biobank
 MOST_FD = 5.0  # mm: what most people of a cohort moved less than
 UNIQUE = 0.9  # of a column of ids
@@ -51,11 +52,14 @@ def columns_for(table: pd.DataFrame, role: str, in_files: Callable[[pd.Series], 
     [['Proband'], ['Standort'], ['disease']]
     """
     usual = {name: rank for rank, name in enumerate(USUAL[role])}
-    scored = []
+    scored, dummies = [], coded_together(table) if role == "site" else set()
     for place, name in enumerate(map(str, table.columns)):
         if (role == "age" and NOT_AGE.search(name)) or (role == "subject" and words_in(name) & MEASURE_WORDS):
             continue
+        if name in dummies:
+            continue
         named = names_role(name, role) or name.lower() in usual or (role == "mean_fd" and is_motion(name))
+        named = named or (role == "sex" and words_in(name) == {"m", "f"})
         share = in_files(table[name]) if role == "subject" else 0.0
         leads = role == "subject" and place == 0 and _are_words(table[name])
         visits = role == "subject" and named and _ids_of_visits(table, name)
@@ -68,6 +72,15 @@ def columns_for(table: pd.DataFrame, role: str, in_files: Callable[[pd.Series], 
     if role == "label" and not scored:
         return [str(name) for name in table if _names_controls(table[name])]
     return [name for *_, name in sorted(scored)]
+
+
+def coded_together(table: pd.DataFrame) -> set[str]:
+    """Columns that code one variable together, as ``Site1`` to ``Site5`` of 0 and 1: none of them alone is the site."""
+    stems: dict[str, list[str]] = {}
+    for name in map(str, table.columns):
+        if (numbered := NUMBERED.fullmatch(name)) and set(table[name].unique()) <= {"0", "1", "0.0", "1.0", ""}:
+            stems.setdefault(numbered[1].lower(), []).append(name)
+    return {name for names in stems.values() if len(names) > 1 for name in names}
 
 
 def _is_weak(name: str, role: str) -> bool:
@@ -114,6 +127,7 @@ def fits_role(values: pd.Series, role: str) -> bool:
     if role == "subject":
         return len(known) > 0 and distinct > UNIQUE * len(values) and not _are_measured(known)
     if role == "age":
+        known = middle_of_ranges(known)
         plain = known.str.removesuffix("+").str.replace(",", ".")
         return len(known) > 0 and pd.to_numeric(plain, errors="coerce").notna().mean() > 0.9
     if role == "mean_fd":

@@ -25,6 +25,7 @@ EMPTY = ("", "n/a", "na", "nan", "[]", "none", "null", "#n/a")
 DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
 THOUSANDS = r"[+-]?[1-9]\d{0,2},\d{3}"
 MONTHS = re.compile(r"months?([_\W\d]|$)|monate|(^|[_\W])mois([_\W]|$)|meses", re.IGNORECASE)
+RANGE = r"^(\d{1,3})\s?[-\u2013]\s?(\d{1,3})$"
 OLDEST = 100.0  # years: the age of half of no cohort
 MALE, FEMALE, MISSING = 1.0, 0.0, float("nan")
 MISSING_WORDS = "missing unknown unspecified unbekannt inconnu desconocido desconhecido sconosciuto 不详 未知 不明 미상"
@@ -86,9 +87,23 @@ def ages(values: pd.Series, source: object) -> pd.Series:
     >>> ages(pd.Series(["120", "0"], name="age_months"), "table").tolist()
     [10.0, nan]
     """
-    age = numbers(values, source).replace(0.0, np.nan)
+    plain = middle_of_ranges(values)
+    if (plain != values).any():
+        ranges = values[plain != values].iloc[0]
+        warnings.warn(f"{source}, column {values.name!r} holds ranges, as {ranges}: read as their middle", stacklevel=2)
+    age = numbers(plain, source).replace(0.0, np.nan)
     in_months = MONTHS.search(str(values.name)) or (values.name == "interview_age" and age.median() > OLDEST)
     return age / 12 if in_months else age
+
+
+def middle_of_ranges(values: pd.Series) -> pd.Series:
+    """Ages given as ranges, as HCP does, as the middle of each; others as they are.
+
+    >>> middle_of_ranges(pd.Series(["22-25", "36+", "31"])).tolist()
+    ['23.5', '36+', '31']
+    """
+    ends = values.str.extract(RANGE).astype(float)
+    return values.where(ends[0].isna(), ends.mean(axis=1).astype(str))
 
 
 def codes(values: pd.Series) -> pd.Series:

@@ -33,7 +33,7 @@ NO_MEASURE = re.compile(
     r"(^|[_\W])(id|ids|rid|ptid|eid|index|row|age|ages|sex|gender|site|scanner|dx|diag\w*|group|label|iq|fiq|viq|piq|"
     r"hand\w*|medic\w*|score|ados\w*|adi\w*|srs\w*|panss\w*|hamd|hama|madrs|bdi|mmse|moca|cdr\w*|adas\w*|updrs\w*|"
     r"ymrs|bprs|phq\w*|gaf|cbcl\w*|faq|gds|npi\w*|ravlt\w*|ecog\w*|hads\w*|stai\w*|wais\w*|wisc\w*|wasi\w*|"
-    r"(pt)?educ\w*|apoe\w*|date|visit|viscode|session|unnamed|qc|qa|rating|snr|cnr)([_\W\d]|$)|holes|euler",
+    r"(pt)?educ\w*|apoe\w*|uid|imageuid|mpacc\w*|ldel\w*|trab\w*|digit\w*|date|visit|viscode|session|unnamed|qc|qa|rating|snr|cnr)([_\W\d]|$)|holes|euler",
     re.IGNORECASE,
 )
 #: Words for regions and for what is measured of them.
