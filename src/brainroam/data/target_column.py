@@ -32,6 +32,7 @@ from brainroam.errors import DataError, UsageError, counted, listed, unknown, wa
 FEW = 10  # different numbers up to which a column may as well hold classes or steps of an order
 DIAGNOSES = {"diagnosis", "dx", "diag", "diagnose", "diagnostic", "diagnostico", "diagnosi", "disease"}
 SEXES = {"1": "male", "0": "female"}  # of the column ``sex`` of every table of people
+SEX_OF_LETTER = {**dict.fromkeys("fw02", "female"), **dict.fromkeys("mh1", "male")}  # how a case may begin
 PROMISED = ("age", "sex", "mean_fd", "tr")  # columns that every table of people has
 
 
@@ -85,7 +86,7 @@ def with_target(
     text = _as_text(table[column])
     if column == "sex":
         text = codes(text).replace(SEXES)
-        request = replace(request, case=SEXES.get(request.case, request.case or "male"))
+        request = replace(request, case=SEX_OF_LETTER.get(request.case[:1].lower(), request.case or "male"))
     _require_two_values(text, column, cohort)
     kind = request.kind or guess_kind(text)
     if not kind and words_in(column) & DIAGNOSES:

@@ -106,6 +106,7 @@ def test_sex_as_the_target_is_named_male_and_female(tmp_path, column):
     with pytest.warns(UserWarning, match="1 = male"):
         cohort = loaded(tmp_path, table, target=column)
     assert cohort.target.classes == ("female", "male") and cohort.targets[:2].tolist() == [0, 1]
+    assert loaded(tmp_path, table, target=f"{column}:case=F").target.classes == ("male", "female")
     assert cohort.target_counted == "12 with sex male" and not cohort.table["sex"].notna().any()
 
 
