@@ -90,6 +90,7 @@ def test_init_says_once_what_it_doubts_and_where_else_people_are_told_of(tmp_pat
 def test_a_study_of_a_table_names_methods_that_read_tables(wide):
     study = (wide / "study.yaml").read_text(encoding="utf-8")
     assert "- fc-ridge" in study and "tangent-ridge" not in study
+    assert "name: 'wide: BD against HC'" in study
 
 
 def test_new_people_are_read_by_names_of_columns_in_any_order_and_case_and_without_some(wide):
