@@ -37,6 +37,10 @@ class ReaderError(DataError):
     """A file or folder could not be read as the layout it was taken for."""
 
 
+class NothingFoundError(ReaderError):
+    """A folder is no known layout, or holds no file of anybody where that layout has them."""
+
+
 class ShortSeriesError(DataError):
     """Some people have fewer volumes than one sliding window needs."""
 

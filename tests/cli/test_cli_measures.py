@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
+from brainroam.errors import DataError
 
 SITES = [f"Site{k}" for k in range(7)]
 
@@ -105,3 +106,60 @@ def test_what_needs_series_is_left_out_of_the_ablation_of_matrices_and_no_sweep_
     refused = CliRunner().invoke(app, ["sweep", str(data), "--over", "window", *fast])
     assert refused.exit_code == 2 and "temporal profiles are of time series" in refused.output
     assert json.loads(run("methods", "core", "--json"))["reads"] == ["series", "matrices", "table"]
+
+
+def test_a_study_of_a_table_names_methods_that_read_tables(wide):
+    study = (wide / "study.yaml").read_text(encoding="utf-8")
+    assert "- fc-ridge" in study and "tangent-ridge" not in study
+    assert "name: 'wide: BD against HC'" in study
+
+
+def test_new_people_are_read_by_names_of_columns_in_any_order_and_case_and_without_some(wide):
+    table = pd.read_csv(wide / "wide.csv").drop(columns="diagnosis")
+    measures = [name for name in table if name.startswith("lh_")]
+    few = table.groupby(table["id"].str[:5]).head(3)
+    run("fit", wide / "study.yaml", "--out", wide / "model")
+
+    def probabilities(new, said=""):
+        new.to_csv(wide / "new.csv", index=False)
+        words = ["predict", f"{wide}/model", f"{wide}/new.csv", "--out", f"{wide}/new_predictions.csv"]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0 and said in done.stderr
+        return pd.read_csv(wide / "new_predictions.csv")["probability"]
+
+    expected = probabilities(few)
+    turned = few[["id", *measures[::-1], "age"]].rename(columns=str.upper)
+    np.testing.assert_allclose(probabilities(turned), expected)
+    without_one = probabilities(few.drop(columns=measures[0]), f"lacks 1 of the {len(measures)} columns")
+    assert np.corrcoef(without_one, expected)[0, 1] > 0.8
+    few.rename(columns=lambda name: name.replace("lh_", "left ")).to_csv(wide / "new.csv", index=False)
+    done = CliRunner().invoke(
+        app, ["predict", str(wide / "model"), str(wide / "new.csv"), "--out", str(wide / "x.csv")]
+    )
+    assert done.exit_code == 1 and f"none of the {len(measures)} columns" in done.output and "left " in done.output
+
+
+def test_a_frame_is_read_by_its_names_in_python_too(wide):
+    table = pd.read_csv(wide / "wide.csv")
+    X, site = table.filter(like="lh_"), table["id"].str.partition("_sub")[0]
+    clf = brainroam.SiteClassifier("fc-ridge").fit(X, table["diagnosis"], site=site)
+    expected = clf.decision_function(X)
+    np.testing.assert_allclose(clf.decision_function(X[X.columns[::-1]]), expected)
+    np.testing.assert_allclose(clf.decision_function(X.to_numpy()), expected)
+    with pytest.warns(UserWarning, match="lacks 2 of the"):
+        assert np.isfinite(clf.decision_function(X.iloc[:, 2:])).all()
+    with pytest.warns(UserWarning, match="complaints in X tell the classes apart"):
+        score = 9 * (table["diagnosis"] == "BD") + np.arange(len(table)) % 3
+        brainroam.SiteClassifier("fc-ridge").fit(X.assign(complaints=score), table["diagnosis"], site=site)
+    with pytest.raises(DataError, match="none of the"):
+        clf.predict(X.add_prefix("other_"))
+
+
+def test_a_covariate_that_new_people_lack_stands_at_the_training_mean_and_is_named(wide):
+    table = pd.read_csv(wide / "wide.csv").rename(columns={"lh_region0_volume": "ICV"})
+    table.to_csv(wide / "icv.csv", index=False)
+    model = wide / "icv_model"
+    run("fit", wide / "icv.csv", "--covariates", "age,ICV", "--method", "scaffold-ridge", "--out", model)
+    table.drop(columns=["ICV", "diagnosis"]).head(9).to_csv(wide / "no_icv.csv", index=False)
+    said = run("predict", model, wide / "no_icv.csv", "--out", wide / "no_icv_predictions.csv")
+    assert "training mean stands for it: ICV (9 people)" in said

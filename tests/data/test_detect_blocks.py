@@ -11,8 +11,8 @@ from brainroam.cli.init import study_text
 from brainroam.data.check import check_cohort
 from brainroam.data.detect import look
 from brainroam.data.loading import load_cohort
-from brainroam.data.readers.measures import measures_of
 from brainroam.data.readers.series import read_series
+from brainroam.data.readers.which_columns import measures_of
 from brainroam.errors import ReaderError, UsageError
 
 N, P = 12, 5
@@ -456,3 +456,72 @@ def test_directed_matrices_with_any_diagonal_are_matrices_and_square_series_are_
     assert "24 x 24" in question.text and question.choices == ("fc/{participant_id}.npy",)
     assert look(tmp_path / "series", {"template": "fc/{participant_id}.npy"}).questions == []
     assert load_cohort(tmp_path / "series", "folder", template="fc/{participant_id}.npy").measure == "series"
+
+
+def test_a_table_with_people_in_its_columns_is_turned(tmp_path):
+    """As ComBat has it: features in rows, beside a table of covariates with the batch."""
+    pd.DataFrame(
+        {"": IDS, "batch": [1, 2] * (N // 2), "age": np.linspace(20, 60, N), "diagnosis": ["HC", "HC", "MDD"] * 4}
+    ).to_csv(tmp_path / "covars.csv", index=False)
+    features = pd.DataFrame(THICKNESS.T.round(3), COLUMNS, IDS)
+    features.to_csv(tmp_path / "features.csv", index_label=None)
+    lines = (tmp_path / "features.csv").read_text().split("\n")
+    for header in (lines[0], lines[0].removeprefix(",")):  # of pandas, and of write.table in R
+        (tmp_path / "features.csv").write_text("\n".join([header, *lines[1:]]))
+        cohort = studied(tmp_path)
+        assert cohort.sites == ["1", "2"] and list(cohort.atlas.labels) == COLUMNS
+        np.testing.assert_allclose(cohort.series[3][0], THICKNESS[3].round(3))
+
+
+def test_tables_of_enigma_are_one_block(tmp_path):
+    write_people(tmp_path, "Covariates.csv", sep=",")
+    for name in ("ThickAvg", "SurfAvg"):
+        table = pd.DataFrame(THICKNESS, IDS, [f"L_region{k}_{name.lower()}" for k in range(12)])
+        table.to_csv(tmp_path / f"CorticalMeasuresENIGMA_{name}.csv", index_label="SubjID")
+    cohort = studied(tmp_path)
+    assert not cohort.blocks and cohort.n_rois == 24
+
+
+def test_a_folder_that_init_reads_without_a_question_is_read_by_load_cohort_with_a_warning(tmp_path):
+    write_people(tmp_path)
+    write_thickness(tmp_path / "fs" / "lh.aparc.tsv", IDS)
+    with pytest.warns(UserWarning, match="as brainroam init sees it"):
+        assert load_cohort(tmp_path).n_rois == 12
+    write_people(tmp_path, diagnosis=["1", "2"] * (N // 2))
+    with pytest.raises(ReaderError, match="init"):
+        load_cohort(tmp_path)
+
+
+def test_why_columns_are_no_measures_is_said_and_what_is_asked_for_is_read(tmp_path):
+    write_people(tmp_path, "wide.csv", sep=",", IQ=range(90, 90 + N), scan=["3T"] * N, clinic=[0, 1] * (N // 2))
+    people = pd.read_csv(tmp_path / "wide.csv")
+    pd.concat([people, pd.DataFrame(THICKNESS, columns=COLUMNS)], axis=1).to_csv(tmp_path / "wide.csv", index=False)
+    said = load_cohort(tmp_path / "wide.csv").prepared[0]
+    assert "IQ (named like" in said and "scan (no numbers)" in said and '["*", NAME]' in said
+    other = load_cohort(tmp_path / "wide.csv", measures=["*", "IQ", f"!{COLUMNS[0]}"])
+    assert list(other.atlas.labels) == ["IQ", *COLUMNS[1:]]
+
+
+def test_a_covariate_among_the_measures_is_one_and_no_measure(tmp_path):
+    write_people(tmp_path)
+    write_thickness(tmp_path / "fs" / "lh.aparc.tsv", IDS)
+    table = pd.read_csv(tmp_path / "fs" / "lh.aparc.tsv", sep="\t").assign(eTIV=np.linspace(1.4e6, 1.6e6, N))
+    table.to_csv(tmp_path / "fs" / "lh.aparc.tsv", sep="\t", index=False)
+    people = pd.read_csv(tmp_path / "participants.tsv", sep="\t")
+    people.join(table).to_csv(tmp_path / "wide.csv", index=False)
+    blocks = {"anatomy": {"table": str(tmp_path / "fs" / "*.tsv")}}
+    of_block = load_cohort(tmp_path / "participants.tsv", measures="none", blocks=blocks, covariates=["age", "eTIV"])
+    for cohort in (of_block, load_cohort(tmp_path / "wide.csv", covariates=["age", "eTIV"])):
+        assert cohort.covariate_names == ("age", "eTIV") and cohort.table["eTIV"].iloc[-1] == 1.6e6
+        assert list(cohort.atlas.labels) == COLUMNS
+
+
+def test_a_score_that_tells_one_class_of_the_target_is_no_measure(tmp_path):
+    ids, classes = [f"p{k}" for k in range(90)], np.tile(["CN", "MCI", "AD"], 30)
+    table = pd.DataFrame({"id": ids, "site": np.repeat(["A", "B", "C"], 30), "dx": classes})
+    table["complaints"] = (20 - 9 * (classes == "AD") + RNG.integers(0, 3, 90)).astype(float)
+    for k in range(4):
+        table[f"region{k}"] = RNG.normal(size=90)
+    table.to_csv(tmp_path / "wide.csv", index=False)
+    cohort = load_cohort(tmp_path / "wide.csv", target="dx")
+    assert "complaints" not in cohort.atlas.labels and "tells the diagnosis alone" in cohort.prepared[0]

@@ -180,3 +180,13 @@ def test_the_tables_are_not_written_again_after_every_run(tmp_path, monkeypatch)
     evaluate(cohort, ["majority"], "cv", n_splits=2, n_repeats=50, out=tmp_path)
     assert len(written) < 45 and written[-1] == 100  # runs: 100
     assert len(read_table(tmp_path / "scores.csv")) == 100
+
+
+def test_runs_are_found_in_what_run_writes_and_by_the_study_file(tmp_path):
+    cohort = make_cohort(n_sites=4, n_per_site=12, n_rois=8)
+    evaluate(cohort, ["confounds"], out=tmp_path / "results" / "runs")
+    (tmp_path / "study.yaml").write_text("data: synthetic\nout: results\n")
+    for named in ("results/runs", "results", "study.yaml"):
+        assert len(RunsFolder(tmp_path / named).runs) == 4
+    with pytest.raises(RunsError, match="--out"):
+        RunsFolder(tmp_path)

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
+from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, RunsError, UsageError
 from brainroam.evaluation.tables import read_table
 
@@ -348,3 +349,14 @@ def test_sites_with_one_class_have_no_figures_rather_than_wrong_ones(tmp_path):
     page = parse(brainroam.write_report(runs, tmp_path / "r.html"))
     assert "No site has both people with the condition and controls" in text_of(page, "verdict")
     assert not re.search(r"\bnan\b", page.find("body").text_content())
+
+
+def test_the_first_lines_say_what_is_called_the_condition_and_which_blocks_there_are(tmp_path):
+    made = brainroam.make_cohort(n_sites=4, n_per_site=16, n_rois=8)
+    table = brainroam.Cohort([x[:1] for x in made.series], made.table, measure="table")
+    predicting = with_target(table.with_block("more", table, "anatomy"), "sex")
+    results = brainroam.evaluate(predicting, ["fc-ridge", "confounds"], tuning="fast")
+    page = brainroam.write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "with the condition: sex male) at 4 sites, blocks anatomy, more" in page
+    assert "one person with sex male and one with sex female" in page
+    assert "Head motion is not known for anybody.</strong>" not in page  # of tables nobody expects it

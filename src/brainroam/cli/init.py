@@ -130,12 +130,15 @@ def init(
     guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
     guess.exclude = parse_exclude(exclude)
     from brainroam.cli.show import show_excluded
+    from brainroam.evaluation.run_records import suitable_methods
     from brainroam.evaluation.runner import is_small
     from brainroam.utils.files import write_text
 
     chosen = possible_here(STANDARD_METHODS) if methods == STANDARD else split_names(methods)
     cohort = _read_guessed(guess, folder, out, chosen)
     covariates = [name for name in COVARIATES if cohort.table[name].notna().any()]
+    if methods == STANDARD:
+        chosen = suitable_methods(chosen, cohort)[0]
     write_text(out, study_text(guess, out.parent, chosen, covariates, jobs or (1 if is_small(cohort) else _cores())))
     for line in _describe_people(cohort, guess):
         typer.echo(line)
@@ -144,6 +147,11 @@ def init(
         typer.echo(line)
     can_be_judged = cohort.table["label"].notna().any() and len(cohort.sites) > 2
     to_predict = f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    if cohort.table["label"].notna().any() and not can_be_judged:
+        few = counted(len(cohort.sites), "site", "sites")
+        typer.echo(
+            f"{few}: too few to hold one out; brainroam cv {out} judges methods on other people of the same sites"
+        )
     following = f"brainroam run {out}" if can_be_judged else to_predict
     typer.echo(f"Wrote {out}: look through it, then: {following}")
 
@@ -178,7 +186,7 @@ def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
     """How many people, what is predicted of them, and what was measured."""
     target, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
     labelled = cohort.table["label"].notna().any()
-    cases = f"{int((cohort.people['label'] == 1).sum())} with the condition" if labelled else "no diagnosis known"
+    cases = cohort.target_counted if labelled else "no diagnosis known"
     steps = f": {', '.join(target.classes)}" if target.classes else ""
     predicted = cases if target.is_two_classes else f"target {target.name} ({target.kind}{steps})"
     yield (
@@ -186,7 +194,7 @@ def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
         f"{len(cohort.excluded)} left out"
     )
     for name, block in (cohort.blocks or {"": cohort}).items():
-        if name or cohort.measure != "series":
+        if name or cohort.measure == "matrices" or guess.blocks:
             lacking = int((~cohort.has_block(name)).sum()) if name else 0
             lack = counted(lacking, "person lacks", "people lack")
             without = f"; {lack} it; they are predicted from the others" if lacking else ""
@@ -200,8 +208,8 @@ def _describe_columns(cohort: "Cohort", guess: "Guess", covariates: list[str]) -
     from brainroam.data.check.groups import one_institution
     from brainroam.data.detect import WITH_COLUMNS
 
-    if "blocks" in guess.remarks:
-        yield visible(guess.remarks["blocks"])
+    said = ["blocks", "tables", *(["subject_col"] if guess.options.get("subject_col") == "none" else [])]
+    yield from (visible(guess.remarks[name]) for name in said if name in guess.remarks)
     yield from map(visible, cohort.prepared)
     if guess.reader == "table" and "participants" in guess.options:
         yield f"more about these people: {listed(Path(table).name for table in guess.options['participants'])}"
@@ -300,7 +308,7 @@ def study_text(
         "# A brainroam study. Paths are relative to this file; brainroam run study.yaml does all of it.",
         "# Change what you like: nothing that is finished and still asked for is done again.",
         "",
-        _entry("name", guess.name, "the title of the report"),
+        _entry("name", _title(guess), "the title of the report"),
         _entry(
             "data", _relative(guess.data, home), "the data" if guess.reader == "table" else "the folder of the data"
         ),
@@ -345,6 +353,16 @@ def _excluded(guess: "Guess", home: Path) -> str | list[str] | None:
         return None
     only = Path(asked[0]).expanduser()
     return _relative(only, home) if len(asked) == 1 and only.is_file() else list(listed_people(asked))
+
+
+def _title(guess: "Guess") -> str:
+    """What the study is called: its data and what is predicted, where words tell it."""
+    if guess.target is not None:
+        from brainroam.data.target import TargetRequest
+
+        return f"{guess.name}: {TargetRequest.of(guess.target).column}"
+    classes = " against ".join(_codes(guess, role) for role in ("case", "control") if role in guess.options)
+    return f"{guess.name}: {classes}" if any(map(str.isalpha, classes.replace("against", ""))) else guess.name
 
 
 def _blocks(guess: "Guess", home: Path) -> list[str]:

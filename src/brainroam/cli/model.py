@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from collections import Counter
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,7 @@ from brainroam.cli.source import (
     work_beside,
 )
 from brainroam.data.study_file import is_study
-from brainroam.errors import BrainroamError, UsageError, counted, visible
+from brainroam.errors import BrainroamError, UsageError, counted, listed, visible
 from brainroam.methods.registry import as_typed, parse_name
 
 if TYPE_CHECKING:
@@ -190,7 +191,8 @@ def predict(
         table = predictions(method, cohort, method.familiarity_, named, adapt, stated)
     discard_work(cohort, out)
     show_excluded(cohort.excluded)
-    typer.echo(f"{people_and_scans(table)}, {_predicted(table, method)}: {_save(table, out)}")
+    typer.echo(f"{people_and_scans(table)}, {_predicted(table, method, header)}: {_save(table, out)}")
+    _show_imputed(table)
     if target.is_number:
         _show_number_validation(table, method, external=share_known == 0)
     elif target.is_classes:
@@ -200,6 +202,15 @@ def predict(
         share = float(table["prevalence"].iloc[0])
         typer.echo(f"Probabilities hold where {share:.1%} of people are cases, {whose}.")
         _show_validation(table, method, external=share_known == 0)
+
+
+def _show_imputed(table: "pd.DataFrame") -> None:
+    """What was not known of how many people and stood at the training mean instead."""
+    parts = table["imputed"].dropna().str.split("; ").explode() if "imputed" in table else []
+    counts = {name: n for name, n in Counter(parts).items() if name}
+    if counts:
+        each = listed(f"{name} ({counted(n, 'person', 'people')})" for name, n in counts.items())
+        typer.echo(f"Not known, so the training mean stands for it: {each}")
 
 
 def _warn_of_known(share: float) -> None:
@@ -212,7 +223,7 @@ def _warn_of_known(share: float) -> None:
         )
 
 
-def _predicted(table: "pd.DataFrame", method: "TunedMethod") -> str:
+def _predicted(table: "pd.DataFrame", method: "TunedMethod", header: dict[str, Any]) -> str:
     """What was predicted of everybody, in words, with what was used of the new site."""
     protocols = ", ".join(dict.fromkeys(table["protocol"]))
     if method.target_.is_number:
@@ -222,7 +233,10 @@ def _predicted(table: "pd.DataFrame", method: "TunedMethod") -> str:
         return f"predicted ({protocols}): {counts}"
     cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
     unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
-    return f"{cases} predicted to have the condition ({protocols}){unlike}"
+    from brainroam.data.target import Target
+
+    what = Target.of_description(header.get("target")).condition
+    return f"{cases} predicted {f'with {what}' if what else 'to have the condition'} ({protocols}){unlike}"
 
 
 @takes_data

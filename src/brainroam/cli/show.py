@@ -47,6 +47,7 @@ def show_check(report: "CheckReport") -> None:
     unlabelled = f", {cohort['n_unlabelled']} without a label" if cohort["n_unlabelled"] else ""
     two = "n_cases" in cohort
     who = f"{cohort['n_cases']} cases, {cohort['n_controls']} controls" if two else cohort["target"]
+    who += f" (cases: {cohort['condition']})" if cohort.get("condition") else ""
     console.print(
         f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "
         f"{escape(visible(who))}{unlabelled}; "

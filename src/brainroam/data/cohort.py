@@ -407,6 +407,12 @@ class Cohort(People):
         table = self._table.assign(**{str(name): columns[name].array for name in columns})
         return self._copy_with(_table=self._check_table(table, self.target))
 
+    def with_columns_of(self, other: "Cohort") -> "Cohort":
+        """The same people with further columns of another table, by their ids; missing for who is not there."""
+        further = [name for name in other._table if name not in self._table]
+        columns = other._table.set_index("subject")[further].reindex(self._table["subject"])
+        return self.with_columns(columns) if further else self
+
     def predicting(self, target: Target, table: pd.DataFrame) -> "Cohort":
         """The same people with another target, whose values are the ``label`` of this table; no covariate any more."""
         covariates = tuple(name for name in self._covariates if name != target.name)

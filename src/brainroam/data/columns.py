@@ -14,12 +14,14 @@ sites, beside several classes by how well it tells the first of them from the ot
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from brainroam.data.names import plain
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, listed, warn_user
 
@@ -230,6 +232,29 @@ def _date(name: str) -> DataError:
     return DataError(f"covariate {name!r} is a date; give a number instead, such as the age at that date, in years")
 
 
+def columns_named(table: pd.DataFrame, names: Sequence[str], source: object) -> pd.DataFrame:
+    """The columns on which a model was trained, in its order and spelling; those that are absent are missing, and said.
+
+    >>> table = pd.DataFrame({"LH_Area": [800.0], "age": [30.0]})
+    >>> columns_named(table, ["lh_area"], "new.csv").columns.tolist()
+    ['lh_area']
+    """
+    by_word = {plain(str(name)): name for name in reversed(table.columns)}
+    found = {name: by_word[plain(name)] for name in names if plain(name) in by_word}
+    absent = [name for name in names if name not in found]
+    if not found:
+        raise DataError(
+            f"{source} has none of the {len(names)} columns on which the model was trained, as {listed(names)}; it has "
+            f"{listed(table.columns)}: give them the names of the training"
+        )
+    if absent:
+        warn_user(
+            f"{source} lacks {len(absent)} of the {len(names)} columns on which the model was trained, which count as "
+            f"unknown for everybody: {listed(absent)}"
+        )
+    return table[list(found.values())].set_axis(list(found), axis=1).reindex(columns=list(names))
+
+
 def head_sizes(cohort: "Cohort") -> pd.Series:
     """Intracranial volume (n,): a column of the people's table, else of a measured one; NaN if there is none.
 
@@ -243,8 +268,9 @@ def head_sizes(cohort: "Cohort") -> pd.Series:
     """
     table = cohort.table
     for name in table:
-        if HEAD_SIZE.search(str(name)) and pd.api.types.is_numeric_dtype(table[name]):
-            return table[name].astype(float)
+        if HEAD_SIZE.search(str(name)):
+            with suppress(ValueError):  # it may be in words
+                return pd.Series(as_numbers(table[name]), index=table.index)
     for block in (cohort.blocks or {"": cohort}).values():
         columns = [k for k, name in enumerate(block.atlas.labels) if HEAD_SIZE.search(name)]
         if block.measure == "table" and columns:

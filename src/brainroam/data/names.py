@@ -37,10 +37,11 @@ COLUMNS = {
     "versuchsperson sujet sujeto sujeito soggetto participante partecipante 编号 編號 被试 被試 受试者 受試者 "
     "被験者 参加者 識別 피험자 대상자 참가자 번호",
     "site": "site center centre scanner location hospital institution institute clinic recruited recruitment city "
-    "university facility zentrum standort klinik ort centro centre hopital ville sede ospedale clinica ciudad "
+    "university facility batch zentrum standort klinik ort centro centre hopital ville sede ospedale clinica ciudad "
     "cidade citta 中心 站点 站點 机构 機構 医院 醫院 扫描仪 掃描儀 地点 地點 "
     "施設 機関 拠点 病院 大学 サイト スキャナ 기관 센터 병원 사이트",
-    "label": "diagnosis dx diag label group grp patient status case condition disorder diagnose gruppe groupe "
+    "label": "diagnosis dx diag label group grp patient status case condition disorder disease diagnose gruppe groupe "
+    "krankheit erkrankung maladie enfermedad doenca malattia "
     "diagnostic diagnostico diagnosi grupo gruppo statut estado stato "
     "诊断 診斷 組別 组别 分组 分組 診断 群 疾患 患病 疾病 病名 类别 類別 진단 집단 그룹",
     "age": "age years alter edad idade eta 年龄 年齡 年齢 나이 연령",
@@ -49,7 +50,7 @@ COLUMNS = {
 }
 CONTROLS = (
     "control controls healthy healthycontrol healthycontrols healthyvolunteer typical comparison typicallydeveloping "
-    "typicallydevelopingcontrol neurotypical normal normalcontrol unaffected cognitivelynormal nonpatient "
+    "typicallydevelopingcontrol neurotypical normal normalcontrol unaffected cognitivelynormal nonpatient nondemented "
     "negative none hc hcs td tc tdc nc cn nl hv nt ctrl ctl con cont "
     "kontrolle kontrollen kontrollgruppe gesund gesunde gesunder temoin temoins sain sains controle controles "
     "keine kein aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna "
@@ -58,6 +59,10 @@ CONTROLS = (
     "健常 健常者 健常群 健常対照 対照 対照群 統制群 정상 정상군 정상인 대조 대조군 정상대조 정상대조군 "
     "건강대조군 건강인"
 )
+#: Words for controls that may as well say that something else is absent, or as usual.
+ABSENT = "negative normal none keine kein aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna con"
+#: In the name of a measure, which is no id though FreeSurfer calls it ``SubCortGrayVol``.
+MEASURES = "cort cortex cortical gray grey vol volume thickness thickavg surfavg"
 MALE = (
     "male man men boy mann mannlich maennlich homme masculin hombre masculino uomo maschio maschile varon homem "
     "mannelijk 男 男性 男生 男子 남 남자 남성"
@@ -66,6 +71,9 @@ FEMALE = (
     "female woman women girl frau weiblich femme feminin mujer femenino feminino mulher donna femmina femminile vrouw "
     "vrouwelijk 女 女性 女生 女子 여 여자 여성"
 )
+#: Fields of UK Biobank: ``31-0.0``, ``f.31.0.0``, ``p21003_i2``; the second number is the visit.
+FIELD = re.compile(r"(?:f\.|x|p)?(\d+)[-._]i?(\d)(?:[._]\d+)?|p(\d+)", re.IGNORECASE)
+FIELDS = {"31": "sex", "54": "site", "21003": "age", "25741": "mean_fd"}
 WHOLE = re.compile(r"[a-z]+|\d+|[^\W\d_a-z]+")
 #: Every word of a language without blanks: where a decoding gives some of them, it is the right one.
 FOREIGN = {
@@ -215,7 +223,20 @@ def names_role(name: str, role: str) -> bool:
     (True, True, False)
     """
     words = words_in(name)
-    return bool(words & ROLES[role]) or any(part in word for word in words for part in UNSPACED[role])
+    spoken = bool(words & ROLES[role]) or any(part in word for word in words for part in UNSPACED[role])
+    return spoken or bool(visit_of_field(name, role))
+
+
+def visit_of_field(name: str, role: str) -> str:
+    """The visit of a field of UK Biobank that plays the role, ``0`` where none is named; nothing for other columns.
+
+    >>> [visit_of_field(name, "age") for name in ("21003-2.0", "f.21003.2.0", "p21003_i3", "21003", "31-0.0")]
+    ['2', '2', '3', '', '']
+    """
+    field = FIELD.fullmatch(name)
+    if field is None or FIELDS.get(field[1] or field[3]) != role:
+        return ""
+    return field[2] or "0"
 
 
 def _sets(words: str) -> tuple[set[str], set[str]]:
@@ -228,3 +249,5 @@ def _sets(words: str) -> tuple[set[str], set[str]]:
 ROLES = {role: _sets(words)[0] for role, words in COLUMNS.items()}
 UNSPACED = {role: _sets(words)[1] for role, words in COLUMNS.items()}
 CONTROL_WORDS = set(map(plain, CONTROLS.split()))
+ABSENT_WORDS = set(ABSENT.split())
+MEASURE_WORDS = set(MEASURES.split())

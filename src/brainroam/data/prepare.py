@@ -16,7 +16,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.columns import as_text, warn_of_the_condition, warn_of_the_site
 from brainroam.data.exclusion import People, people_named
 from brainroam.data.measurements import EMPTY, MIN_VOLUMES
-from brainroam.data.readers.participants_table import USUAL
+from brainroam.data.readers.roles import USUAL
 from brainroam.data.readers.values import is_empty
 from brainroam.data.target import TWO_CLASSES
 from brainroam.errors import DataError, UsageError, listed, unknown

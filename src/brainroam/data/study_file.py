@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from brainroam.errors import UsageError, unknown
+from brainroam.errors import NothingFoundError, ReaderError, UsageError, listed, unknown, warn_user
 from brainroam.utils.files import expand_home
 
 if TYPE_CHECKING:
@@ -115,7 +115,12 @@ class Study(BaseModel):
         """
         for name in RESERVED.intersection(self.options):
             raise UsageError(f"--option {name}=... has an option of its own: --{name.replace('_', '-')}")
-        cohort = self._make() if self.data == SYNTHETIC else self._read(require_label, spool, workers)
+        try:
+            cohort = self._make() if self.data == SYNTHETIC else self._read(require_label, spool, workers)
+        except NothingFoundError:
+            if (guessed := self._guessed()) is None:
+                raise
+            return guessed.load(everybody, require_label, spool, workers, apply_target)
         cohort = self._with_blocks(cohort)
         if self.target is not None and apply_target:
             from brainroam.data.target_column import with_target
@@ -132,11 +137,12 @@ class Study(BaseModel):
 
         >>> study = Study(data="rest", blocks={"anatomy": {"table": "aseg.tsv"}})
         >>> study.reading_columns({"anatomy": ["eTIV"]}).blocks
-        {'anatomy': {'columns': ['eTIV'], 'table': 'aseg.tsv'}}
+        {'anatomy': {'columns': OfModel(names=('eTIV',)), 'table': 'aseg.tsv'}}
         """
         from brainroam.data.readers.tables import is_table
+        from brainroam.data.readers.which_columns import OfModel
 
-        named = {name: [glob.escape(column) for column in of_block] for name, of_block in columns.items()}
+        named = {name: OfModel(tuple(of_block)) for name, of_block in columns.items()}
         blocks = {
             name: {"columns": named[name]} | entry if name in named and "table" in entry else entry
             for name, entry in (self.blocks or {}).items()
@@ -164,7 +170,9 @@ class Study(BaseModel):
         left_out = people_named(self.exclude, [*cohort.table["subject"], *cohort.excluded["subject"]]).reasons
         for name, entry in entries.items():
             if name != own:
-                block = read_block(entry, cohort, [Path(), data, data.parent], left_out)
+                homes = [Path(), data, data.parent]
+                block = read_block(entry, cohort, homes, self._target_column(), self.covariates or (), left_out)
+                cohort = cohort.with_columns_of(block)
                 cohort = cohort.with_block(name, block, own)
                 if people_only:
                     cohort, own, people_only = cohort.block(name), name, False
@@ -172,7 +180,6 @@ class Study(BaseModel):
 
     def _read(self, require_label: bool, spool: "str | Path | None", workers: "Workers | None") -> "Cohort":
         from brainroam.data.readers import read_cohort
-        from brainroam.data.target import TargetRequest
 
         return read_cohort(
             self.data,
@@ -182,12 +189,36 @@ class Study(BaseModel):
             preset=self.preset,
             spool=spool,
             workers=workers,
-            target=None if self.target is None else TargetRequest.of(self.target).column,
+            target=self._target_column(),
             covariates=self.covariates or (),
             keep_unmeasured=bool(self.blocks),
             exclude=self.exclude,
             **{"require_label": require_label, **self.options},
         )
+
+    def _guessed(self) -> "Study | None":
+        """The study that `brainroam init` would write of a folder of unknown layout; None where it would ask."""
+        from brainroam.data.detect import look
+
+        if self.reader != "auto" or self.blocks or not Path(self.data).is_dir():
+            return None
+        try:
+            guess = look(self.data, {"atlas": self.atlas, "target": self._target_column(), **self.options})
+        except ReaderError:
+            return None
+        if guess.questions or guess.reader not in ("folder", "table"):
+            return None
+        told = {name: value for name, value in guess.options.items() if name != "participants"}
+        each = ", ".join(f"{name}={value}" for name, value in told.items())
+        parts = f"{guess.reader} {guess.data}" + (f" with blocks {listed(guess.blocks)}" if guess.blocks else "")
+        warn_user(f"{self.data} is read as brainroam init sees it: {parts}; {each}; a study file says it otherwise")
+        changed = {"data": str(guess.data), "reader": guess.reader, "options": guess.options, "atlas": guess.atlas}
+        return self.model_copy(update={**changed, "blocks": guess.blocks or None})
+
+    def _target_column(self) -> str | None:
+        from brainroam.data.target import TargetRequest
+
+        return None if self.target is None else TargetRequest.of(self.target).column
 
     def _make(self) -> "Cohort":
         from brainroam.data.synthetic import make_cohort

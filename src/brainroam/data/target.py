@@ -135,6 +135,20 @@ class Target:
         return self.kind == TWO
 
     @property
+    def condition(self) -> str:
+        """What is called the condition, of two classes in a column that was asked for; nothing of a diagnosis.
+
+        >>> Target("sex", TWO, ("female", "male")).condition, TWO_CLASSES.condition
+        ('sex male', '')
+        """
+        named = self.is_two_classes and self.classes != TWO_CLASSES.classes
+        return f"{self.name} {self.classes[1]}" if named else ""
+
+    def with_class(self, code: int) -> str:
+        """Whom a class is of, in words: "with sex male"."""
+        return f"with {self.name} {self.classes[code]}"
+
+    @property
     def is_classes(self) -> bool:
         """Whether labels are codes of three or more classes without an order, with a score for each."""
         return self.kind == CLASSES
@@ -185,9 +199,9 @@ class Target:
         return {**asdict(self), "classes": list(self.classes)}
 
     def counted(self, label: pd.Series) -> str:
-        """Labels in a few words: "40 with the condition", "age 7 to 64", "DSM_IV_TR of 4 classes"."""
+        """Labels in a few words: "40 with the condition", "9 with sex male", "age 7 to 64", "DSM of 4 classes"."""
         if self.is_two_classes:
-            return f"{int((label == 1).sum())} with the condition"
+            return f"{int((label == 1).sum())} with {self.condition or 'the condition'}"
         if self.classes:
             return f"{self.name} of {len(self.classes)} {'classes' if self.is_classes else 'steps'}"
         return f"{self.name} {label.min():.4g} to {label.max():.4g}"

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
-from brainroam.data.readers.values import SENTINELS, fold, is_empty, one_spelling
+from brainroam.data.names import names_role, words_in
+from brainroam.data.readers.values import SENTINELS, codes, fold, is_empty, one_spelling
 from brainroam.data.target import (
     CLASSES,
     MOST_CLASSES,
@@ -26,9 +27,12 @@ from brainroam.data.target import (
     is_control,
     two_classes,
 )
-from brainroam.errors import DataError, UsageError, counted, listed, unknown
+from brainroam.errors import DataError, UsageError, counted, listed, unknown, warn_user
 
 FEW = 10  # different numbers up to which a column may as well hold classes or steps of an order
+DIAGNOSES = {"diagnosis", "dx", "diag", "diagnose", "diagnostic", "diagnostico", "diagnosi", "disease"}
+SEXES = {"1": "male", "0": "female"}  # of the column ``sex`` of every table of people
+SEX_OF_LETTER = {**dict.fromkeys("fw02", "female"), **dict.fromkeys("mh1", "male")}  # how a case may begin
 PROMISED = ("age", "sex", "mean_fd", "tr")  # columns that every table of people has
 
 
@@ -77,8 +81,20 @@ def with_target(
     if column is None:
         offered = [name for name in table if name not in ("subject", "site", "label", "n_timepoints")]
         raise unknown("column to predict", request.column, offered)
+    if column != "sex" and _tells_the_sex(table, column):
+        column = "sex"
     text = _as_text(table[column])
+    if column == "sex":
+        text = codes(text).replace(SEXES)
+        request = replace(request, case=SEX_OF_LETTER.get(request.case[:1].lower(), request.case or "male"))
+    _require_two_values(text, column, cohort)
     kind = request.kind or guess_kind(text)
+    if not kind and words_in(column) & DIAGNOSES:
+        kind = CLASSES
+        warn_user(
+            f"the target {column!r} is read as classes, by its name; where its codes are steps of a scale or amounts, "
+            f"say --target {column}:ordered or {column}:number"
+        )
     if not kind:
         distinct = sorted(set(one_spelling(text)[~is_empty(text)]) - set(map(str, SENTINELS)), key=float)
         raise UsageError(
@@ -104,6 +120,27 @@ def with_target(
     if len(np.unique(predicting.table["label"].dropna())) < 2 and require_label:
         raise DataError(f"the target {column!r} is the same for everybody; there is nothing to predict")
     return predicting
+
+
+def _require_two_values(text: pd.Series, column: str, cohort: Cohort) -> None:
+    """An error where everybody who was read has one value; why others were not is the likeliest reason."""
+    known = one_spelling(text)[~is_empty(text)].unique()
+    if len(known) > 1 or cohort.labels_hidden or not len(cohort.excluded):
+        return
+    reason = cohort.excluded["reason"].mode().iloc[0]
+    raise DataError(
+        f"the target {column!r} is the same for everybody who was read ({listed(known) or 'not known'}); "
+        f"{counted(len(cohort.excluded), 'person was', 'people were')} left out, as: {reason}"
+    )
+
+
+def _tells_the_sex(table: pd.DataFrame, column: str) -> bool:
+    """Whether a column says of everybody what ``sex`` says, in other words or codes."""
+    if not names_role(column, "sex") or "sex" not in table or table["sex"].nunique() != 2:
+        return False
+    pairs = pd.DataFrame({"text": codes(_as_text(table[column])), "sex": table["sex"]})
+    pairs = pairs[~is_empty(pairs["text"]) & pairs["sex"].notna()].drop_duplicates()
+    return len(pairs) == 2 and pairs["text"].is_unique and pairs["sex"].is_unique
 
 
 def _find(table: pd.DataFrame, asked: str) -> str | None:
@@ -188,7 +225,9 @@ def _read(
     empty = is_empty(words) & ~words.isin(request.order)
     if target.is_two_classes:
         try:
-            order, coded = two_classes(words[~empty].to_numpy(), request.case or None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what scikit-learn's scorers make of words: these become 0 and 1
+                order, coded = two_classes(words[~empty].to_numpy(), request.case or None)
         except DataError as error:
             values = listed(sorted(set(words[~empty])))
             raise UsageError(

@@ -50,6 +50,7 @@ from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.pipelines import PipelineAgreement, compare_versions
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
+from brainroam.evaluation.stats.numbers import variances_of_means
 from brainroam.evaluation.stats.verdict import (
     MIN_SITES_NEXT,
     observed_auc,
@@ -406,6 +407,7 @@ def expected_number(measured: Mapping[str, Any], n: int, spread: float) -> dict[
     """As `expected_two_classes`, of a number at a site of n people whose scores have this standard deviation."""
     names = ("r", "level", "level_var", "n", "spread")
     r, level, level_var, people, spreads = (np.asarray(measured[name], dtype=float) for name in names)
+    level_var = variances_of_means(people, level_var * people * (people - 1)) if len(people) else level_var
     enough = n >= LEAST_FOR_R
     left = 1 / np.maximum(people - 3, 1)
     with np.errstate(divide="ignore"):

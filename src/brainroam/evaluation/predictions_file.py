@@ -28,7 +28,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.cohort_file import to_columns
 from brainroam.data.names import refuse_aliases
 from brainroam.data.people import persons
-from brainroam.data.readers import participants_table
+from brainroam.data.readers import roles
 from brainroam.data.readers.participants_table import Columns, code_meaning
 from brainroam.data.readers.tables import is_table, read_table, same_id
 from brainroam.data.readers.values import ages, codes, floats, is_empty, labels, numbers, sex_meaning, sexes
@@ -43,8 +43,8 @@ from brainroam.evaluation.target_columns import CANNOT_TELL, case_column, plain_
 from brainroam.utils.files import content_hash
 
 USUAL: dict[str, tuple[str, ...]] = {
-    "subject": (*participants_table.USUAL["subject"], "participant", "sub"),
-    "site": (*participants_table.USUAL["site"], "domain", "test_site", "held_out_site", "groups"),
+    "subject": (*roles.USUAL["subject"], "participant", "sub"),
+    "site": (*roles.USUAL["site"], "domain", "test_site", "held_out_site", "groups"),
     "label": ("label", "y_true", "true_label", "true", "y", "target", "diagnosis", "dx", "dx_group", "group", "diag"),
     "score": ("score", "y_score", "decision_function", "decision", "decision_value", "logit", "margin"),
     "probability": (
@@ -64,10 +64,10 @@ USUAL: dict[str, tuple[str, ...]] = {
     "fold": ("fold", "split", "cv_fold", "outer_fold", "test_fold"),
     "protocol": ("protocol",),
     "person": ("person",),
-    "institution": participants_table.USUAL["institution"],
-    "age": participants_table.USUAL["age"],
-    "sex": participants_table.USUAL["sex"],
-    "mean_fd": participants_table.USUAL["mean_fd"],
+    "institution": roles.USUAL["institution"],
+    "age": roles.USUAL["age"],
+    "sex": roles.USUAL["sex"],
+    "mean_fd": roles.USUAL["mean_fd"],
 }
 TUNING = "from a file"
 RUN = ["method", "protocol", "seed", "fold"]

@@ -16,7 +16,8 @@ from brainroam.core.calibration import to_prevalence
 from brainroam.core.targets import correlations, is_constant, macro_auc
 from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
-from brainroam.data.readers.participants_table import USUAL, Columns, read_participants
+from brainroam.data.readers.participants_table import Columns, read_participants
+from brainroam.data.readers.roles import USUAL
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import fold, is_empty, numbers, one_spelling
 from brainroam.data.target import TWO_CLASSES, Target

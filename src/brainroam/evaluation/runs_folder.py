@@ -16,6 +16,7 @@ The run files are the truth; the tables are written from them.
 
 import shlex
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -29,8 +30,9 @@ from brainroam.data.cohort_file import to_columns
 from brainroam.data.columns import head_sizes
 from brainroam.data.people import people_of
 from brainroam.data.prepare import kind_of
+from brainroam.data.study_file import is_study, read_study
 from brainroam.data.target import TWO_CLASSES
-from brainroam.errors import RunsError, listed
+from brainroam.errors import RunsError, counted, listed
 from brainroam.evaluation.code_version import package_of
 from brainroam.evaluation.run_records import (
     RunSpec,
@@ -82,6 +84,17 @@ def question_of(command: str) -> list[str]:
     return kept
 
 
+def _place_of_runs(path: Path) -> Path:
+    """The folder of runs that is named: itself, in what ``brainroam run`` writes, or by the study file."""
+    named = Path(read_study(path).out) if is_study(path) and path.is_file() else path
+    place = next((place for place in (named, named / "runs") if (place / "study.json").is_file()), None)
+    if place is None:
+        raise RunsError(
+            f"{named} holds no runs: there is no study.json in it; give the folder named with --out, or out:"
+        )
+    return place
+
+
 class RunsFolder:
     """The runs of one cohort on disk.
 
@@ -100,9 +113,7 @@ class RunsFolder:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        if not (self.path / "study.json").is_file():
-            raise RunsError(f"{self.path} holds no runs: there is no study.json in it")
+        self.path = _place_of_runs(Path(path))
         self.study = _read_study(self.path / "study.json")
         self.planned: dict[str, RunSpec] = {}
         self.runs: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
@@ -118,8 +129,12 @@ class RunsFolder:
         self._collect_planned()
         self.commands = sorted({command for command, _ in self._plans.values()})
         self._seen = self._files()
+        self._of_others = Counter[str]()
         for file in sorted((self.path / "runs").glob("*.json")):
             self._load_run(file)
+        for what, n in self._of_others.items():
+            are = counted(n, "run is", "runs are")
+            warnings.warn(f"{are} of another {what} than the others in {self.path} and not used", stacklevel=3)
         self._forget_superseded()
 
     @classmethod
@@ -293,10 +308,10 @@ class RunsFolder:
         try:
             spec, outcome = read_run(file)
             if (spec.manifest_hash, spec.table_hash) != (self.study["manifest_hash"], self.study["table_hash"]):
-                warnings.warn(f"{file} is of another cohort; it is not used", stacklevel=4)
+                self._of_others["cohort"] += 1
                 return
             if spec.atlas != self.study["atlas_hash"]:
-                warnings.warn(f"{file} is of another atlas; it is not used", stacklevel=4)
+                self._of_others["atlas"] += 1
                 return
             with _require_content(file, "a whole run"):
                 self._add(spec, outcome)

@@ -12,10 +12,11 @@ import pandas as pd
 
 from brainroam.data.atlas import Atlas, columns_of_table
 from brainroam.data.cohort import Cohort
-from brainroam.data.columns import ID
+from brainroam.data.columns import ID, columns_named
 from brainroam.data.measurements import NOT_SYMMETRIC, are_matrices
 from brainroam.data.names import site_names
 from brainroam.data.readers.series import region_count
+from brainroam.data.readers.which_columns import measures_condition
 from brainroam.data.triangles import order_of, regions_of
 from brainroam.errors import DataError, listed, warn_user
 from brainroam.utils.optional import as_pandas
@@ -65,6 +66,25 @@ def anonymous_cohort(
     table["site"] = "unknown" if site is None else site_names(site, len(series))
     table["tr"] = np.nan if tr is None else np.asarray(tr, dtype=float)
     return Cohort(series, table, atlas, measure=measure)
+
+
+def in_order_of_training(people: Any, columns: Mapping[str, Sequence[str]]) -> Any:
+    """Tables with named columns, which a model finds by their names wherever they stand; anything else as it is.
+
+    ``columns`` are those of the model by the name of the block; of one fitted on an array there are no names.
+
+    >>> in_order_of_training(pd.DataFrame({"b": [1], "a": [2]}), {"table": ["a", "b"]}).columns.tolist()
+    ['a', 'b']
+    """
+    if isinstance(people, Mapping):
+        return {
+            name: in_order_of_training(values, {name: columns[str(name)]} if str(name) in columns else {})
+            for name, values in people.items()
+        }
+    names, table = next(iter(columns.values()), []), as_pandas(people)
+    if not isinstance(table, pd.DataFrame) or not names or names[0] in NAMELESS:
+        return people
+    return columns_named(table, names, "X")
 
 
 def require_measures(people: Any, y: Any, site: Any) -> None:
@@ -118,6 +138,22 @@ def warn_of_poor_data(cohort: Cohort) -> None:
         if NOT_SYMMETRIC in step:
             warn_user(f"{step}, since directed edges are no measure that methods know")
     warn_of_triangles(cohort)
+    if cohort.target.is_two_classes:
+        for block in (cohort.blocks or {"": cohort}).values():
+            warn_of_scales(block)
+
+
+def warn_of_scales(cohort: Cohort) -> None:
+    """A warning where named columns of a table tell the classes apart as a scale of symptoms does."""
+    if cohort.measure != "table" or cohort.atlas.labels[0] in NAMELESS:
+        return
+    telling = measures_condition(np.concatenate(cohort.series), cohort.table["label"], cohort.table["site"])
+    columns = [name for name, tells in zip(cohort.atlas.labels, telling, strict=True) if tells]
+    if columns:
+        warn_user(
+            f"{listed(columns)} in X tell the classes apart as a scale of symptoms does; leave out what is one, since "
+            "a model that reads symptoms says nothing about the brain"
+        )
 
 
 def warn_of_triangles(cohort: Cohort) -> None:
@@ -144,26 +180,6 @@ def warn_of_triangles(cohort: Cohort) -> None:
             f"pathways give the matrices M = numpy.zeros((len(X), {n}, {n})), filled from {first}; "
             f"M[:, i, j] = M[:, j, i] = X{sure}"
         )
-
-
-def columns_as_trained(people: Any, trained: Sequence[str] | None) -> Any:
-    """A DataFrame with the columns that a model was trained on, in their order; anything else as it is.
-
-    Where it has none of them, its columns are taken by their position, as those of an array.
-
-    >>> columns_as_trained(pd.DataFrame({"b": [2.0], "id": [7], "a": [1.0]}), ["a", "b"]).to_numpy().tolist()
-    [[1.0, 2.0]]
-    """
-    frame = as_pandas(people)
-    if trained is None or not isinstance(frame, pd.DataFrame):
-        return people
-    place = {str(name): k for k, name in enumerate(frame.columns)}
-    absent = [name for name in trained if name not in place]
-    if len(absent) == len(trained):
-        return people
-    if absent:
-        raise DataError(f"X lacks {listed(absent)} of the {len(trained)} columns that the model reads; add them")
-    return frame.iloc[:, [place[name] for name in trained]]
 
 
 def _arrays_of(people: Any) -> tuple[str, Sequence[np.ndarray], Atlas | None]:

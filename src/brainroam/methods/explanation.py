@@ -187,7 +187,8 @@ class Explanation:
         return cls([content], [cohort.table[["subject", "site"]]])
 
     def __repr__(self) -> str:
-        return f"Explanation({len(self.pathways)} pathways of {len(self.atlas)} regions; see .pathways and .people)"
+        what = "columns" if self.atlas.columns else f"pathways of {len(self.atlas)} regions"
+        return f"Explanation({len(self.pathways)} {what}; see .pathways and .people)"
 
     def _repr_html_(self) -> str:
         """For notebooks: the largest pathways."""

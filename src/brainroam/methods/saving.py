@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from brainroam.data.atlas import Atlas, anonymous_atlas
@@ -136,6 +137,8 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
 
     Blocks have the names of the training, longer scans are cut, and other differences are warned of.
 
+    A covariate of the training that nobody here has is unknown for everybody.
+
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=4, n_rois=8)
     >>> trained = {"training": {"prepared": ["every scan was cut to its first 100 volumes"]}}
@@ -143,6 +146,9 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     np.int64(100)
     """
     cohort = blocks_as_in_training(header, cohort)
+    absent = [name for name in header.get("covariates", []) if name not in cohort.table]
+    if absent:
+        cohort = cohort.with_columns(pd.DataFrame(np.nan, index=range(len(cohort)), columns=absent))
     prepared = header.get("training", {}).get("prepared", [])
     steps = [visible(str(step)) for step in prepared] if isinstance(prepared, list) else []
     crop, here = crop_of(steps), crop_of(cohort.prepared)

@@ -26,7 +26,7 @@ from brainroam.data.columns import warn_of_the_condition, warn_of_the_site
 from brainroam.data.readers.values import sexes
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, warn_user
-from brainroam.methods.arrays import anonymous_cohort, columns_as_trained, require_measures, warn_of_poor_data
+from brainroam.methods.arrays import anonymous_cohort, in_order_of_training, require_measures, warn_of_poor_data
 from brainroam.methods.base import MEASURED, MethodInfo
 from brainroam.methods.explanation import Explanation
 from brainroam.methods.registry import resolve
@@ -197,6 +197,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
         """People to be read, as a cohort that has the regions and covariates of the training people."""
         check_is_fitted(self, "model_")
         n_rois, of_blocks = self.header_["atlas"]["n_regions"], self.header_.get("blocks", {})
+        X = in_order_of_training(X, self.header_.get("columns", {}))
         if isinstance(X, Cohort):
             cohort = blocks_as_in_training(self.header_, X)
             require_blocks(self.header_, cohort)
@@ -206,18 +207,18 @@ class SiteEstimator(TakesSeries, BaseEstimator):
             return cohort
         require_one_order(**_frames(X), site=site, covariates=covariates)
         if not of_blocks:
-            X = columns_as_trained(X, next(iter(self.header_["columns"].values()), None))
             cohort = self._cohort(X, None, site, covariates, tr, trained=self.header_["measure"])
             _require_regions(cohort, n_rois)
         else:
-            cohort = self._cohort(self._blocks_as_trained(X), None, site, covariates, tr)
+            self._require_every_block(X)
+            cohort = self._cohort(X, None, site, covariates, tr)
             cohort = blocks_as_in_training(self.header_, cohort)  # the model's own first
             for name, identity in of_blocks.items():
                 _require_regions(cohort.block(name), identity["n_regions"], name)
         return self._with_covariates(cohort, covariates)
 
-    def _blocks_as_trained(self, X: People) -> People:
-        """People given as arrays with all blocks that the model reads; an error where one is absent."""
+    def _require_every_block(self, X: People) -> None:
+        """An error unless people given as arrays have all blocks that the model reads."""
         of_model = list(self.header_["blocks"])
         given = [str(name) for name in X] if isinstance(X, Mapping) else []
         if absent := [name for name in of_model if name not in given]:
@@ -226,8 +227,6 @@ class SiteEstimator(TakesSeries, BaseEstimator):
                 f"the model reads the blocks {listed(of_model)}, but X holds {holds}; give a dictionary with "
                 f"{listed(absent)} too: NaN for people who lack one, who are then read from the others"
             )
-        columns = self.header_["columns"]
-        return {name: columns_as_trained(values, columns.get(str(name))) for name, values in X.items()}
 
     def _with_covariates(self, cohort: Cohort, covariates: Covariates) -> Cohort:
         """People given as arrays with every covariate that is read: none may be given, but not some of them."""

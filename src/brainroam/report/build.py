@@ -8,6 +8,7 @@ from pathlib import Path
 from brainroam import __version__
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_and_scans
+from brainroam.errors import listed
 from brainroam.evaluation.results import Results, load_studies
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import figures
@@ -177,11 +178,14 @@ def _answers(sections: list[Section]) -> list[tuple[str, list[Section]]]:
 def _subtitle(data: ReportData) -> str:
     people, cases = people_and_scans(data.participants), int((data.everybody["label"] == 1).sum())
     day = f"{_day(data.date)}. " if data.date else ""
+    named = f": {data.results.target.condition}" if data.results.target.condition else ""
     atlas = data.study["atlas"] if data.study["atlas"] != "custom" else None  # regions that nobody described
     what = "atlas" if data.words.has_regions else "table"
+    if len(blocks := data.study.get("measured") or {}) > 1:
+        what, atlas = "blocks", listed(blocks)
     n_left_out = data.study.get("not_shared", 0)
     return (
-        f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition) at "
+        f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition{named}) at "
         f"{len(data.study['sites'])} sites"
         + (f", {what} {atlas}" if atlas else "")
         + (f"; {n_left_out} left out who {'is' if n_left_out == 1 else 'are'} not in every study" if n_left_out else "")

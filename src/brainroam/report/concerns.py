@@ -207,7 +207,7 @@ def _covariates_alone(data: ReportData) -> Iterator[Concern]:
 
 def _motion(data: ReportData) -> Iterator[Concern]:
     people = data.participants
-    if len(people) and not (people["mean_fd"] > 0).any():
+    if data.words.has_regions and len(people) and not (people["mean_fd"] > 0).any():
         text = (
             f"motion changes {data.words.all_features} and often differs between people with the condition and "
             "controls, so nobody can say whether the scores follow it: add a column mean_fd (mean framewise "

@@ -107,10 +107,23 @@ def test_level_errors_of_opposite_sign_do_not_cancel_at_two_sites():
 def test_where_sites_do_not_differ_the_level_is_known_no_better_than_its_mean():
     """Six alike sites: a mean of 0 with variance 2 v / 6, counted as `next_site` counts it, and tau 0."""
     sites = pd.DataFrame({"n": 25.0, "level": [0.1, -0.1] * 3, "error_sd": 5.0})
-    assert level_off(sites) == pytest.approx(np.sqrt(2 * 1.0 / 6))
+    of_mean = 25 / 24  # 5^2 of 25 people, whose own mean took one degree of freedom
+    assert level_off(sites) == pytest.approx(np.sqrt(2 * of_mean / 6))
     ahead = level_of_sites(sites)
     assert ahead.tau == 0 and (ahead.high - ahead.low) / 2 == pytest.approx(1.96 * level_off(sites), rel=0.05)
-    assert level_off(sites.assign(level=3.0)) == pytest.approx(np.sqrt(9 + 2 / 6))
+    assert level_off(sites.assign(level=3.0)) == pytest.approx(np.sqrt(9 + 2 * of_mean / 6))
+
+
+@pytest.mark.parametrize(("spread", "low", "high"), [(0.0, 0.0, 0.6), (1.0, 0.8, 1.3)])
+def test_sites_of_one_or_two_people_do_not_make_the_level_seem_off(spread, low, high):
+    """Fifty sites of 1 to 20 people whose errors scatter by 2.5: a person alone has no variance to be weighed by."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(20):
+        errors = [rng.normal(rng.normal(0, spread), 2.5, n) for n in rng.integers(1, 21, 50)]
+        rows = [{"n": len(e), "level": e.mean(), "error_sd": e.std()} for e in errors]
+        found.append(level_off(pd.DataFrame(rows)))
+    assert low < np.median(found) < high
 
 
 def test_a_gain_nobody_can_see_is_none_however_sure_it_is():

@@ -21,11 +21,15 @@ SHORT = {
     **{"hippo": "hippocampus", "amyg": "amygdala", "accumb": "accumbens"},
 }
 GYRI_AND_SULCI = {"g", "s", "fis", "pole"}  # words of Destrieux's names
+DEEP = {*SHORT.values(), "ventraldc", "brainstem"}
 NO_MEASURE = {"ctx", "aparc", "aseg", "proper", "area", ""}  # words of names that measure nothing: Accumbens-area
 
 
 class Place(NamedTuple):
-    """A region on one side of the brain, and what a column measures of it ("volume" of a structure of aseg)."""
+    """A region on one side of the brain, and what a column measures of it.
+
+    Where no word tells, that is the volume of a deep structure, as in aseg, and just a "measure" of the cortex.
+    """
 
     side: str
     region: str
@@ -39,6 +43,8 @@ def place_of(column: str) -> Place | None:
     (Place(side='left', region='bankssts', measure='thickness'), 'thalamus', 'left')
     >>> place_of("lh_MeanThickness_thickness"), place_of("lh_G&S_paracentral_area").region, place_of("Lhippo").region
     (None, 'g and s paracentral', 'hippocampus')
+    >>> place_of("ctx_lh_cuneus").measure, place_of("thickness.left.cuneus").measure, place_of("Lhippo").measure
+    ('measure', 'thickness', 'volume')
     """
     words = [word for word in re.split(r"[^A-Za-z0-9]+", column.replace("&", "_and_")) if word]
     if len(words) == 1 and (found := re.fullmatch(r"([LR])([a-z]+)", words[0])) and found[2] in SHORT:
@@ -56,7 +62,7 @@ def place_of(column: str) -> Place | None:
     rest = [word for k, word in enumerate(others) if k != at and word not in NO_MEASURE]
     if "area" in others and others[at] != "accumbens":
         rest.append("area")
-    return Place(side, others[at], " ".join(rest) or "volume")
+    return Place(side, others[at], " ".join(rest) or ("volume" if others[at] in DEEP else "measure"))
 
 
 def _place_of_destrieux(side: str, words: list[str]) -> Place | None:
@@ -64,7 +70,7 @@ def _place_of_destrieux(side: str, words: list[str]) -> Place | None:
     for n_words in range(len(words), 0, -1):
         region = " ".join(words[:n_words])
         if (side, region) in _centres():
-            return Place(side, region, " ".join(words[n_words:]) or "volume")
+            return Place(side, region, " ".join(words[n_words:]) or "measure")
     return None
 
 

@@ -50,6 +50,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     over_limit = np.all([block.missing_rois.mean(axis=1) > max_missing_rois for block in measured], axis=0)
     taken = "predicted from the other blocks" if cohort.blocks else "left out"
     timed = cohort.measure == "series"
+    has_regions = {block.measure for block in (cohort.blocks or {"": cohort}).values()} != {"table"}
     course = time_course.measure(cohort) if timed else None
     findings = chain(
         labels.unusable(people_of(table[~over_limit])),
@@ -76,7 +77,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.rare_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
         numbers.doubtful_targets(cohort) if cohort.target.is_number else (),
         labels.unusable_covariates(table, cohort.covariate_names),
-        labels.covariate_gaps(table, cohort.covariate_names, cohort.target.name),
+        labels.covariate_gaps(table, cohort.covariate_names, cohort.target.name, has_regions),
         labels.unknown_tr(table) if timed else (),
         labels.constant_covariates(people),
         labels.implausible_values(table),
@@ -109,6 +110,7 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
         "n_sites": len(cohort.sites),
         **_of_each_class(cohort.target, label, "n_cases", "n_controls"),
         "target": cohort.target_counted,
+        "condition": cohort.target.condition,
         "n_unlabelled": int(label.isna().sum()),
         "n_with_missing_rois": int(cohort.missing_rois.any(axis=1).sum()),
         "atlas": cohort.atlas.name,

@@ -254,12 +254,15 @@ def unusable_covariates(table: pd.DataFrame, used: Sequence[str]) -> Iterator[Fi
             yield Finding("error", "no-covariate", message, remedy)
 
 
-def covariate_gaps(table: pd.DataFrame, used: Sequence[str] = (), target: str = "") -> Iterator[Finding]:
+def covariate_gaps(
+    table: pd.DataFrame, used: Sequence[str] = (), target: str = "", has_regions: bool = True
+) -> Iterator[Finding]:
     """Covariates that are missing for everybody, a whole site or some people; ``used`` are those of the study.
 
-    The ``target`` is none: its column has left the table.
+    The ``target`` is none: its column has left the table. Of tables alone nobody expects framewise displacement.
     """
-    for name in dict.fromkeys(name for name in (*COVARIATES, *used) if name != target):
+    expected = COVARIATES if has_regions else COVARIATES[:2]
+    for name in dict.fromkeys(name for name in (*expected, *used) if name != target):
         gap = table[name].isna()
         if gap.all():
             yield Finding("note", f"no-{name}", f"{name} is not known for anybody", f"add a column {name!r} if you can")

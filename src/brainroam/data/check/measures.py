@@ -17,7 +17,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.columns import HEAD_SIZE
 from brainroam.data.edge_values import is_fisher_z, largest_edge
 from brainroam.data.measurements import NOT_SYMMETRIC, TURNED
-from brainroam.data.readers.measures import measures_condition
+from brainroam.data.readers.which_columns import measures_condition
 from brainroam.errors import counted, listed
 
 FACTOR = 5.0  # of a site's median from that of the others, beyond which a unit differs (mm and cm: 10)
@@ -137,7 +137,7 @@ def copied_columns(cohort: Cohort) -> Iterator[Finding]:
         each = listed(f"{name} = {other}" for name, other in copies)
         message = f"{counted(len(copies), 'column is a copy', 'columns are copies')} of another: {each}"
         many = len(copies) > MANY_COPIES * cohort.n_rois
-        remedy = "keep each measure once (columns:): what stands twice counts twice"
+        remedy = f"keep each measure once: what stands twice counts twice; {_without(copies[0][0])}"
         yield Finding("warning" if many else "note", "copied-columns", message, remedy)
 
 
@@ -156,7 +156,7 @@ def no_measures(cohort: Cohort) -> Iterator[Finding]:
         if columns.any():
             is_label = what.startswith(("the diagnosis", "the target"))
             message = f"{listed(names[columns])} {'seems' if columns.sum() == 1 else 'seem'} to be {what}"
-            remedy = "leave it out of the measures (columns: or measures:)"
+            remedy = _without(names[columns][0])
             yield Finding("error" if is_label else "warning", "no-measure", message, remedy)
 
 
@@ -198,7 +198,7 @@ def head_size(cohort: Cohort) -> Iterator[Finding]:
     columns = [name for name in cohort.atlas.labels if HEAD_SIZE.search(name)]
     if columns and cohort.n_rois > len(columns):
         message = f"the size of the head is read as a measure: {listed(columns)}"
-        remedy = "it differs between the sexes and is no region; leave it out (columns:), or name it as a covariate"
+        remedy = f"it differs between the sexes and is no region; name it as a covariate, or {_without(columns[0])}"
         yield Finding("note", "head-size", message, remedy)
 
 
@@ -220,6 +220,11 @@ def _may_be_covariance(x: np.ndarray) -> bool:
     variance = np.nan_to_num(np.diag(x))
     bound = np.sqrt(np.outer(variance, variance).clip(0)) * (1 + 1e-6)
     return bool(np.ptp(variance) > 1e-3 * variance.max() and (np.abs(np.nan_to_num(x)) <= bound).all())
+
+
+def _without(name: str) -> str:
+    """How a column is left out of the measures."""
+    return f'leave it out: columns: ["*", "!{name}"] of its block, or measures: among the options of one wide table'
 
 
 def diagonals(cohort: Cohort) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.detect.people import look_at_people
 from brainroam.data.readers import detect
 from brainroam.data.readers.locate import files_below, refuse_volumes
+from brainroam.data.readers.participants_table import NO_COLUMN
 from brainroam.data.readers.srpbs import DISORDERS
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import codes
@@ -86,7 +87,7 @@ def _look_inside(folder: Path, guess: Guess) -> None:
     alone = guess.reader == "table"
     files = [] if alone else [file.relative_to(folder).as_posix() for file in series_files(folder)]
     people = look_at_people(folder, files, guess)
-    if people is None or guess.options.get("subject_col") not in people:
+    if people is None or guess.options.get("subject_col") not in {*people, NO_COLUMN}:
         return
     if site_is_in_ids(people, guess):
         guess.questions = [question for question in guess.questions if question.option != "site_col"]

@@ -18,15 +18,17 @@ import pandas as pd
 
 from brainroam.data.detect.files import around_id, readable, series_files, template_of
 from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.detect.people import LINES
 from brainroam.data.measurements import are_matrices, resembles_matrix
 from brainroam.data.names import unpadded
 from brainroam.data.readers.locate import files_below
-from brainroam.data.readers.measures import MOSTLY, measures_of, read_array, rows_of
+from brainroam.data.readers.measures import MOSTLY, read_array, rows_of
 from brainroam.data.readers.participants_table import NO_COLUMN, Columns
 from brainroam.data.readers.repeats import with_stars
 from brainroam.data.readers.series import read_series
-from brainroam.data.readers.tables import is_table, read_table
+from brainroam.data.readers.tables import is_table, read_table, with_people_in_rows
 from brainroam.data.readers.values import codes
+from brainroam.data.readers.which_columns import measures_of
 from brainroam.data.readers.wide_table import sites_in_ids
 from brainroam.data.triangles import order_of, regions_of, untold
 from brainroam.errors import BrainroamError, listed
@@ -37,7 +39,9 @@ LOOKED_AT = 3  # files of a group that are read to learn what they hold
 UNREADABLE = "unreadable"  # files of which none can be read as a series or a matrix
 ARRAYS = (".npy", ".npz", ".mat")
 FREESURFER = re.compile(
-    r"aparc|aseg|freesurfer|thickness|surfarea|grayvol|(^|[_\W])[lr]h[_\W]|EstimatedTotalIntraCranialVol", re.IGNORECASE
+    r"aparc|aseg|freesurfer|thickness|surfarea|grayvol|(^|[_\W])[lr]h[_\W]|EstimatedTotalIntraCranialVol|"
+    r"enigma|thickavg|surfavg|^[LR](thal|caud|put|pal|hippo|amyg|accumb|LatVent)$",  # as ENIGMA names its tables
+    re.IGNORECASE,
 )
 NO_BLOCK = "desc-confounds", "predictions.csv", "scores.csv"
 #: What stands beside a series, by the name of its file.
@@ -141,7 +145,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     ``alone`` leaves other files aside: somebody named one table.
     """
     subject = str(guess.options["subject_col"])
-    ids = codes(people[subject])
+    ids = codes(people[subject if subject != NO_COLUMN else LINES])
     ids = ids[ids != ""]
     tables_of_people = _as_names(guess.options["participants"])
     own_tables = {Path(item).resolve() for item in tables_of_people}
@@ -164,7 +168,9 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     if series[1:]:
         _ask_which_series(series, folder, ids.tolist(), guess)
     if of_all.small:
-        left.append(f"few measures in {listed(path.name for path in of_all.small)}")
+        small = listed(path.name for path in of_all.small)
+        joined = " ".join(f"--table {path}" for path in (*tables_of_people, *of_all.small))
+        left.append(f"few measures in {small} (init {joined} reads them with the people)")
     if of_all.strange:
         left.append(
             f"no ids of these people, as {listed(ids, 2)}, in a column of "
@@ -359,7 +365,7 @@ def _sort_files(files: Sequence[Path], roster: pd.DataFrame, n_rows: int) -> Fil
                 if shape[0] == n_rows and (len(shape) == 2 or (len(shape) == 3 and shape[1] == shape[2])):
                     of_all.arrays[file] = shape
             elif is_table(file):
-                table = read_table(file)
+                table = with_people_in_rows(read_table(file), roster["subject"])
                 match = rows_of(table, roster)
                 others = table if match.column is None else table.drop(columns=match.column)
                 measures = frozenset(map(str, measures_of(others).columns))

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import warnings
 from collections import Counter
 from pathlib import Path
 from unicodedata import normalize
@@ -10,9 +11,10 @@ import pandas as pd
 
 from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
-from brainroam.data.names import names_role, unpadded, words_in
+from brainroam.data.names import unpadded, words_in
 from brainroam.data.readers.locate import SITE
-from brainroam.data.readers.participants_table import NO_COLUMN, USUAL, Columns, code_meaning, is_motion
+from brainroam.data.readers.participants_table import NO_COLUMN, Columns, code_meaning
+from brainroam.data.readers.roles import CALLED, GUESSED, coded_together, columns_for, fits_role
 from brainroam.data.readers.tables import (
     begins_like_people,
     id_column,
@@ -21,19 +23,15 @@ from brainroam.data.readers.tables import (
     read_table,
     read_workbook,
     same_id,
+    session_column,
+    with_lines_as_ids,
 )
 from brainroam.data.readers.text import language_of
 from brainroam.data.readers.values import codes, is_empty, one_spelling, sex_meaning, sexes
 from brainroam.data.target import is_control
-from brainroam.errors import ReaderError, UsageError, counted
+from brainroam.errors import ReaderError, UsageError, counted, listed
 
-ROLES = ("subject", "age", "sex", "mean_fd", "site", "label")
 NEEDED = ("subject", "site", "label")
-CALLED = {"mean_fd": "motion (mean framewise displacement)", "subject": "person's id", "label": "diagnosis"}
-ONSET = re.compile(
-    "onset|beginn|debut|inicio|esordio|发病|首发|發病|発症|발병", re.IGNORECASE
-)  # an age, but not of the scan
-MOST_FD = 5.0  # mm: what most people of a cohort moved less than
 HOUSE = {
     "institution",
     "institute",
@@ -47,8 +45,8 @@ HOUSE = {
 }
 MIN_IDS = 0.5
 MOST_CLASSES = 20
-UNIQUE = 0.9  # of a column of ids
 MOST_FOLDERS, MOST_TABLES = 100, 20  # that are looked through for a table of people; more tables are people's series
+LINES = "participant_id"  # the column of `with_lines_as_ids`
 OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
 
 
@@ -66,17 +64,27 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
         guess.questions.append(Question("participants", text))
         return None
     path = paths[0]
+    if path.suffix.lower() == ".xlsx" and "sheet" not in guess.options:
+        _choose_sheet(path, guess)
     table = read_table(path, guess.options.get("sheet"))
     subject = _column(table, "subject", path, files, guess)
+    if subject == NO_COLUMN:
+        table, subject = with_lines_as_ids(table), LINES
     if subject is None:
         return table
-    others = paths[1:] or _tables_beside(path, table, subject, guess, files)
-    table = join_tables(table, subject, [path, *others])
+    table = join_tables(table, subject, paths)
+    others = paths[1:]
+    for other in _tables_beside(path, table, subject, guess) if not others else ():
+        try:
+            table = join_tables(table, subject, [path, other])
+            others = [*others, other]
+        except ReaderError as error:
+            guess.remarks["tables"] = f"{other.name} is not joined: {error}"
     guess.options["participants"] = [str(item) for item in (path, *others)] if others else str(path)
     languages = [f"{item.name} read as {told}" for item in (path, *others) if (told := _language(item))]
     if languages:
         guess.remarks["participants"] = f"{'; '.join(languages)}: save as UTF-8 if names look wrong"
-    for role in ROLES[1:]:
+    for role in GUESSED[1:]:
         if role != "label" or guess.target is None:
             _column(table, role, path, files, guess)
     _look_at_institutions(table, guess)
@@ -85,6 +93,14 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     if guess.options.get("sex_col") in table:
         _look_at_sex(table, path, guess)
     return table
+
+
+def _choose_sheet(path: Path, guess: Guess) -> None:
+    """The sheet of a workbook with most cells, if it is not the first: notes come first."""
+    sheets = read_workbook(path)
+    largest = max(sheets, key=lambda name: sheets[name].size, default="")
+    if largest != next(iter(sheets), ""):
+        guess.options["sheet"] = largest
 
 
 def _language(path: Path) -> str | None:
@@ -96,22 +112,34 @@ def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess:
     option = f"{role}_col"
     if option in guess.options:
         return guess.options[option] if guess.options[option] in table else None
-    taken = {guess.options.get(f"{other}_col") for other in ROLES}
-    fitting = [name for name in _fitting(table, role, files) if name not in taken]
+    taken = {guess.options.get(f"{other}_col") for other in GUESSED}
+    fitting = columns_for(table, role, lambda ids: _share_with_file(ids, files))
+    fitting = [name for name in fitting if name not in taken]
     if fitting:
         guess.options[option] = fitting[0]
         if len(fitting) > 1:
             guess.remarks[option] = f"or is it {' or '.join(map(repr, fitting[1:]))}?"
         return fitting[0]
+    if role == "subject" and guess.reader == "table":
+        guess.options[option] = NO_COLUMN
+        guess.remarks[option] = f"{path.name} has no column of ids: people are called by their lines, as line2"
+        return NO_COLUMN
     if role not in NEEDED:
         guess.remarks[option] = f"no column of {path.name} looks like {CALLED.get(role, role)}"
     elif role != "site" or SITE not in str(guess.options.get("template")):
         # The diagnosis is looked for after the site: a column that is called like it is no answer here.
-        others = set(_fitting(table, "label", files)) if role == "site" else set()
+        others = set(columns_for(table, "label")) if role == "site" else set()
         free = tuple(name for name in map(str, table.columns) if name not in taken | others)
+        free = tuple(name for name in free if fits_role(table[name], role))
         text = f"Which column of {path.name} holds the {CALLED.get(role, role)}?"
+        if role == "site" and (parts := coded_together(table)):
+            free = tuple(name for name in free if name not in parts)
+            text += f" {listed(sorted(parts))} are 0 and 1 each and may code it together: put it into one column."
+        elif not free:
+            text += f" No column has {'another value in every row' if role == 'subject' else 'few values'}: add one."
         if role == "label":  # people to be predicted have none
-            free = (*(name for name in free if _could_be_classes(table[name])), NO_COLUMN)
+            free = tuple(name for name in free if _could_be_classes(table[name]) and name != session_column(table))
+            free = (*free, NO_COLUMN)
             text = f"{text} none if nobody's is known; --target COLUMN, as --target age, predicts something else"
         guess.questions.append(Question(option, text, free))
     return None
@@ -135,15 +163,16 @@ def _tables_of_people(folder: Path, guess: Guess, files: list[str]) -> list[Path
     return []
 
 
-def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess, files: list[str]) -> list[Path]:
+def _tables_beside(path: Path, table: pd.DataFrame, subject: str, guess: Guess) -> list[Path]:
     """Tables in the same folder with further columns of the same people."""
-    wanted = {role for role in ROLES if f"{role}_col" not in guess.options and not _fitting(table, role, files)}
+    needed = [role for role in GUESSED if role != "label" or guess.target is None]
+    wanted = {role for role in needed if f"{role}_col" not in guess.options and not columns_for(table, role)}
     ids, beside = set(table[subject].map(same_id)), []
     for other in _tables(path.parent):
         if other == path or not wanted:
             continue
         content = read_table(other)
-        tells = {role for role in wanted if _fitting(content, role, files)}
+        tells = {role for role in wanted if columns_for(content, role)}
         if tells and id_column(content, ids, subject) is not None:
             beside.append(other)
             wanted -= tells
@@ -178,65 +207,6 @@ def _share_of_ids(path: Path, files: list[str]) -> tuple[float, str | None]:
     return shares.get(best, 0.0), best if shares and best != next(iter(shares)) else None
 
 
-def _fitting(table: pd.DataFrame, role: str, files: list[str]) -> list[str]:
-    """Columns that may play a role, the likeliest first: by what they hold, then by what they are called."""
-    usual = {name: rank for rank, name in enumerate(USUAL[role])}
-    scored = []
-    for place, name in enumerate(map(str, table.columns)):
-        named = names_role(name, role) or name.lower() in usual or (role == "mean_fd" and is_motion(name))
-        if role == "age" and ONSET.search(name):
-            continue
-        share = _share_with_file(table[name], files) if role == "subject" else 0.0
-        leads = role == "subject" and place == 0 and _are_words(table[name])
-        visits = role == "subject" and named and _ids_of_visits(table, name)
-        if (named or leads or share > 0.5) and (
-            _fits_role(table[name], role) or visits or (role == "subject" and _ids_of_sites(table, name))
-        ):
-            rank = usual.get(name.lower(), len(usual) + (role == "mean_fd" and not is_motion(name)))
-            scored.append((-round(share, 2), not visits, rank, not named, place, name))
-    return [name for *_, name in sorted(scored)]
-
-
-def _are_words(values: pd.Series) -> bool:
-    """Whether no value is a number: a first column of such, each another, is one of ids whatever it is called."""
-    return bool(pd.to_numeric(values, errors="coerce").isna().all())
-
-
-def _ids_of_sites(table: pd.DataFrame, name: str) -> bool:
-    """Whether a column holds ids that begin anew at every site: with a column of sites it tells people apart."""
-    sites = [str(other) for other in table.columns if other != name and names_role(str(other), "site")]
-    return any(
-        _fits_role(table[site], "site") and len(table[[site, name]].drop_duplicates()) > UNIQUE * len(table)
-        for site in sites
-    )
-
-
-def _ids_of_visits(table: pd.DataFrame, name: str) -> bool:
-    """Whether a column holds ids of people with a row for each visit: beside them numbers of rows are no ids."""
-    known = ~is_empty(table[name])
-    if table.loc[known, name].nunique() > UNIQUE * len(table) or known.mean() < UNIQUE:
-        return False
-    sessions = [str(other) for other in table.columns if str(other).lower() in USUAL["session"]]
-    return any(len(table[[name, session]].drop_duplicates()) > UNIQUE * len(table) for session in sessions)
-
-
-def _fits_role(values: pd.Series, role: str) -> bool:
-    """Whether the values of a column could be what the role asks for."""
-    known = values[~is_empty(values)]
-    distinct = known.nunique()
-    if role == "subject":
-        return len(known) > 0 and distinct > UNIQUE * len(values)
-    if role == "age":
-        plain = known.str.removesuffix("+").str.replace(",", ".")
-        return len(known) > 0 and pd.to_numeric(plain, errors="coerce").notna().mean() > 0.9
-    if role == "mean_fd":
-        moved = pd.to_numeric(known.str.replace(",", "."), errors="coerce")
-        return len(known) > 0 and moved.notna().mean() > 0.9 and moved.min() >= 0 and moved.median() < MOST_FD
-    if role == "sex":
-        return 1 <= distinct <= 6
-    return 1 <= distinct <= max(2, len(known) // 2)
-
-
 def _could_be_classes(values: pd.Series) -> bool:
     """Whether a column of any name has so few different values that they may be diagnoses; measures have many."""
     return 2 <= values[~is_empty(values)].nunique() <= MOST_CLASSES
@@ -268,7 +238,8 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
         text = f"Which value of {values.name!r} means {what}? It holds {counts}"
         if len(present) > 2 and missing == "case":
             text += f". Or tell all of them apart: --target {shlex.quote(str(values.name))}"
-        guess.questions.append(Question(missing, text, tuple(present)))
+        choices = tuple(code for code in present if missing == "control" or not is_control(code))
+        guess.questions.append(Question(missing, text, choices))
         return
     for role, label in (("case", 1), ("control", 0)):
         codes = [code for code, value in meaning.items() if value == label]
@@ -286,7 +257,7 @@ def _look_at_institutions(table: pd.DataFrame, guess: Guess) -> None:
         return
     taken = set(guess.options.values()) if all(isinstance(v, str) for v in guess.options.values()) else {site}
     for name in map(str, table.columns):
-        if name in taken or not words_in(name) & HOUSE or not _fits_role(table[name], "site"):
+        if name in taken or not words_in(name) & HOUSE or not fits_role(table[name], "site"):
             continue
         pairs = table.loc[~is_empty(table[site]), [site, name]].drop_duplicates()
         if pairs[site].is_unique and 1 < pairs[name].nunique() < len(pairs):
@@ -299,7 +270,9 @@ def _look_at_sex(table: pd.DataFrame, path: Path, guess: Guess) -> None:
     """Ask what codes of sex mean, unless they are words or the meaning is known."""
     values = table[guess.options["sex_col"]]
     try:
-        sexes(values, path, sex_meaning(values, guess.options.get("sex_codes"), table, path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # reading says what codes are taken for
+            sexes(values, path, sex_meaning(values, guess.options.get("sex_codes"), table, path))
     except ReaderError:
         counts = Counter(codes(values)[~is_empty(values)])
         held = ", ".join(f"{code} ({counted(n, 'person', 'people')})" for code, n in sorted(counts.items()))

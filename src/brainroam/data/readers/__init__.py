@@ -22,7 +22,7 @@ from brainroam.data.readers.abide import fetch_abide
 from brainroam.data.readers.participants import Request, Scratch
 from brainroam.data.readers.participants_table import NO_COLUMN
 from brainroam.data.readers.series import suffix_of
-from brainroam.errors import ReaderError, UsageError, listed, unknown
+from brainroam.errors import NothingFoundError, ReaderError, UsageError, listed, unknown
 from brainroam.utils.files import expand_home
 from brainroam.utils.workers import Workers
 
@@ -175,7 +175,7 @@ def detect(path: Path) -> tuple[str, Path]:
             raise UsageError(f"{path} holds several datasets: {places}; give the path of one of them")
     tried = "".join(f"\n  {name}: {module.LOOKS_FOR}" for name, module in READERS.items())
     remedy = f"\nbrainroam init {path} looks at any other folder and asks what it cannot see" if path.is_dir() else ""
-    raise ReaderError(f"{path} is no layout brainroam knows. Tried, and looked for:{tried}{remedy}")
+    raise NothingFoundError(f"{path} is no layout brainroam knows. Tried, and looked for:{tried}{remedy}")
 
 
 def _recognise(path: Path) -> str | None:

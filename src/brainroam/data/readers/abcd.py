@@ -29,7 +29,7 @@ from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.repeats import Repeats, choose, read_and_join
 from brainroam.data.readers.tables import column, read_table
 from brainroam.data.readers.text import Series
-from brainroam.data.readers.values import MISSING, ONE_IS_MALE, ages, codes, sexes
+from brainroam.data.readers.values import MISSING, ONE_IS_MALE, codes, numbers, sexes
 from brainroam.errors import ReaderError, listed
 
 TRACKING = ("abcd_lt01.txt", "abcd_y_lt.csv")
@@ -44,8 +44,8 @@ KSADS = ["ksads_14_853_p", "ksads_14_854_p", "ksads_14_855_p", "ksads_14_856_p"]
 
 
 def recognises(path: Path) -> bool:
-    """Whether the tracking table of a release is there."""
-    return _find(path, TRACKING) is not None
+    """Whether the tracking table of a release is there, with the interview or series; else these are tables alone."""
+    return _find(path, TRACKING) is not None and (_find(path, INTERVIEW) is not None or bool(_all_series(path)))
 
 
 def read(
@@ -68,7 +68,12 @@ def read(
     if files.template is not None:
         scans, roi_set, sought, read_one = files.find(path, roster.known), None, files.search_words, files.read
     else:
-        scans, roi_set = find_series(_all_series(path), selection, request, path)
+        if not (series := _all_series(path)):
+            raise ReaderError(
+                f"{path} holds no parcellated series; say where with template (--option template=...); tables of "
+                f"measures are found by brainroam init {path} --reader folder"
+            )
+        scans, roi_set = find_series(series, selection, request, path)
         sought, read_one = f"a series of {roi_set} below {path}", read_with_tr
     chosen = choose(scans, repeats)
     roster.require_files(chosen.first_files, sought)
@@ -82,10 +87,7 @@ def read(
 
 
 def _all_series(path: Path) -> list[Path]:
-    files = [file for root in (path, *sorted(path.glob("derivatives/*"))) for file in parcellated_files(root)]
-    if not files:
-        raise ReaderError(f"{path} holds no parcellated series; say where with template (--option template=...)")
-    return files
+    return [file for root in (path, *sorted(path.glob("derivatives/*"))) for file in parcellated_files(root)]
 
 
 def _roster(folder: Path, request: Request) -> Participants:
@@ -95,7 +97,7 @@ def _roster(folder: Path, request: Request) -> Participants:
         {
             "subject": tracking.index,
             "site": column(tracking, "site_id_l", source),
-            "age": ages(column(tracking, "interview_age", source), source) / 12,
+            "age": numbers(column(tracking, "interview_age", source), source) / 12,
             "sex": _sex(folder).reindex(tracking.index),
             **request.asked_columns(tracking),
         }

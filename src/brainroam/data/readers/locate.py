@@ -23,7 +23,7 @@ from brainroam.data.readers.participants import Participants
 from brainroam.data.readers.repeats import Chosen, Scan, read_and_join
 from brainroam.data.readers.series import read_series, suffix_of
 from brainroam.data.readers.text import Series
-from brainroam.errors import ReaderError, UsageError, listed
+from brainroam.errors import NothingFoundError, ReaderError, UsageError, listed
 
 VOLUMES = "*_bold.nii*"  # as BIDS and fMRIPrep name them
 ID = "{participant_id}"
@@ -118,7 +118,7 @@ class Files:
         if self.template is None:
             refuse_volumes(root)
         seen = f" (there are {listed(path.name for path in strays)})" if strays else ""
-        raise ReaderError(
+        raise NothingFoundError(
             f"no series below {root} match {self.search_words} for any id of the table of people{seen}; "
             f"say where they are with template (--option template=...), such as 'derivatives/**/{ID}_*.csv'; where "
             f"tables or an array of everybody hold the measurement, brainroam init {root} finds them"

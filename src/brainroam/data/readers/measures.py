@@ -1,62 +1,43 @@
 """Tables of measures and files of matrices: what stands beside the series of people, or in their place.
 
 A table has a row per person and columns of numbers, as FreeSurfer's ``aparcstats2table`` and ``asegstats2table`` write
-it, or one wide table that also tells site, diagnosis, age and sex. Which of its columns are measures is seen by what
-they hold: numbers that are not ids, codes or ages, and that do not tell the diagnosis as a symptom score does; and by
-their names: measures of a brain are many and share parts of their names, a questionnaire beside them does not.
+it; which of its columns are measures, `brainroam.data.readers.which_columns` says.
 """
 
 import glob
 import re
 import warnings
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from brainroam.data.atlas import anonymous_atlas, columns_of_table
 from brainroam.data.atlas.known import recognise_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.columns import FEWEST, HARDLY, TELLS
-from brainroam.data.columns import MOSTLY as KNOWN
+from brainroam.data.columns import columns_named
 from brainroam.data.measurements import READ_AS
 from brainroam.data.readers.locate import files_below
-from brainroam.data.readers.participants_table import USUAL
 from brainroam.data.readers.repeats import Scan, visit_order
 from brainroam.data.readers.series import as_floats, read_mat, read_npz, read_series, refusing, suffix_of
-from brainroam.data.readers.tables import is_table, read_table, same_id
-from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS
+from brainroam.data.readers.tables import is_table, read_table, same_id, session_column, with_people_in_rows
+from brainroam.data.readers.which_columns import (
+    OfModel,
+    Wanted,
+    choose_measures,
+    class_codes,
+    left_out,
+    numbers_of,
+    strange_cells,
+)
 from brainroam.data.triangles import AS_TRIANGLES, matrices_of, order_of, regions_of, untold
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
-MOSTLY = 0.5  # share of people who have a number in a column, or whose ids a table has
-SURELY_TELLS = 0.97  # AUC of a single column that no region of a brain has
-MOST_STEPS = 100  # of a scale of symptoms
-FEWEST_VALUES = 6  # different numbers below which a column holds codes
-NO_MEASURE = re.compile(
-    r"(^|[_\W])(id|ids|rid|ptid|eid|index|row|age|ages|sex|gender|site|scanner|dx|diag\w*|group|label|iq|fiq|viq|piq|"
-    r"hand\w*|medic\w*|score|ados\w*|adi\w*|srs\w*|panss\w*|hamd|hama|madrs|bdi|mmse|moca|cdr\w*|adas\w*|updrs\w*|"
-    r"ymrs|bprs|phq\w*|gaf|cbcl\w*|faq|gds|npi\w*|ravlt\w*|ecog\w*|hads\w*|stai\w*|wais\w*|wisc\w*|wasi\w*|"
-    r"(pt)?educ\w*|apoe\w*|date|visit|viscode|session|unnamed)([_\W\d]|$)",
-    re.IGNORECASE,
-)
-#: Words for regions and for what is measured of them.
-OF_A_BRAIN = re.compile(
-    r"brain|cort|vol|thick|area|icv|tiv|csf|vent|matter|stem|hippo|amyg|thal|caud|putam|pall|accumb|cereb|insul|call|optic|"
-    r"front|tempor|pariet|occip|cingul|lobe|pole|gyr|sulc|fascic|(^|[_\W])cc([_\W]|$)",
-    re.IGNORECASE,
-)
-PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a name: lh, Left, thickness
-KIN, FEWEST_KIN = 0.1, 5  # share and number of columns with a part of the name in common
-ALIKE = 0.8  # share of columns with kin, or named after a brain, from which on names tell the others apart
+MOSTLY = 0.5  # share of people whose ids a table has
 KINDS = ("series", "matrices", "table")
-UNKNOWN = (-9999.0, -999.0)  # how datasets write that a number is not known
 FIRST_COLUMNS = 5  # of a table, among which its ids stand
 VISIT = re.compile(
     r"[_.-](ses|session|visit|wave|timepoint|run|acq|long|bl|m\d+|y\d+|t\d+)([-_.]|\d|$).*$", re.IGNORECASE
@@ -64,106 +45,19 @@ VISIT = re.compile(
 OTHER_FILE = " of another file"
 
 
-def measures_of(
-    table: pd.DataFrame, wanted: str | Sequence[str] = "*", people: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """The columns of a table of text that are measures, as numbers; NaN where a cell is empty.
-
-    ``wanted`` are patterns of names (``*_thickness``); a column named in full is kept whatever it holds. Without one,
-    columns named like ids, ages or scores, columns of few codes, `foreign_columns` and, where ``people`` has label and
-    site, columns that tell the diagnosis are left out.
-
-    >>> table = pd.DataFrame({"age": ["9", "8"] * 4, "lh_area": [str(800 + k) for k in range(8)]})
-    >>> measures_of(table).columns.tolist()
-    ['lh_area']
-    """
-    patterns = [wanted] if isinstance(wanted, str) else list(wanted)
-    every = patterns == ["*"]
-    names = [name for name in table if any(fnmatch(str(name), pattern) for pattern in patterns)]
-    names = [name for name in names if not every or not NO_MEASURE.search(str(name))]
-    numbers = {}
-    for name, values in _numbers(table[names]).items():
-        known = values[np.isfinite(values)]
-        in_full = not {str(name), glob.escape(str(name))}.isdisjoint(patterns)
-        if in_full or (
-            len(known) >= MOSTLY * len(values)
-            and (not every or len(np.unique(known)) >= min(FEWEST_VALUES, len(known)))
-        ):
-            numbers[str(name)] = values
-    measures = pd.DataFrame(numbers, index=table.index)
-    if every:
-        measures = measures.drop(columns=foreign_columns(list(measures.columns)))
-    if every and people is not None and len(measures.columns):
-        measures = measures.loc[:, ~measures_condition(measures.to_numpy(), people["label"], people["site"])]
-    return measures
-
-
-def foreign_columns(names: Sequence[str]) -> list[str]:
-    """Columns named unlike nearly all others: they share no part of their names, nor are they named after a brain.
-
-    Where names say nothing, as ``V1`` to ``V200``, there are none.
-
-    >>> foreign_columns(["PTEDUCAT", "FAQ", *(f"thickness.left.{region}" for region in "abcdefgh"), "ICV"])
-    ['PTEDUCAT', 'FAQ']
-    """
-    parts = [{part.lower() for part in PART.findall(name) if len(part) > 1} for name in names]
-    counts = Counter(part for of_name in parts for part in of_name)
-    least = max(FEWEST_KIN, KIN * len(names))
-    alike = [
-        bool(OF_A_BRAIN.search(name)) or any(counts[part] >= least for part in of_name)
-        for name, of_name in zip(names, parts, strict=True)
-    ]
-    names_tell = sum(alike) >= ALIKE * max(len(names), 1)
-    return [name for name, kin in zip(names, alike, strict=True) if not kin] if names_tell else []
-
-
-def _numbers(table: pd.DataFrame) -> dict[Any, np.ndarray]:
-    """Columns of text as numbers, NaN where a cell holds none; commas are decimal where some cannot be thousands."""
-    numbers = {name: pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=float) for name in table}
-    gaps = [table[name] for name, values in numbers.items() if np.isnan(values).any()]
-    commas = [text for text in gaps if text.str.contains(",", regex=False).any()]
-    if any((~text[text.str.contains(",", regex=False)].str.fullmatch(THOUSANDS)).any() for text in commas):
-        for text in commas:
-            plain = text.str.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
-            numbers[text.name] = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=float)
-    return {name: np.where(np.isfinite(x) & ~np.isin(x, UNKNOWN), x, np.nan) for name, x in numbers.items()}
-
-
-def measures_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
-    """Which columns measure the condition: `brainroam.data.columns.of_the_condition`, of many at once.
-
-    A scale of few whole numbers, as symptoms have it, is one from an AUC of `TELLS` on. A measured region may tell that
-    much itself, as the hippocampus does of Alzheimer's disease: any other column is one from `SURELY_TELLS` on.
-    """
-    y, place = label.to_numpy(dtype=float), site.to_numpy().astype(str)
-    if min((y == 1).sum(), (y == 0).sum()) < FEWEST:
-        return np.zeros(values.shape[1], dtype=bool)
-    cases, controls = (np.isfinite(values[y == k]).mean(axis=0) for k in (1, 0))
-    one_class = (np.maximum(cases, controls) >= KNOWN) & (np.minimum(cases, controls) <= HARDLY)
-    won, pairs = np.zeros(values.shape[1]), 0
-    for name in np.unique(place):
-        case, control = (np.flatnonzero((place == name) & (y == k)) for k in (1, 0))
-        if len(case) and len(control):
-            ranks = rankdata(np.nan_to_num(values[np.concatenate([case, control])]), axis=0)
-            won += ranks[: len(case)].sum(axis=0) - len(case) * (len(case) + 1) / 2
-            pairs += len(case) * len(control)
-    share = won / max(pairs, 1)
-    least = np.where(_are_scales(values), TELLS, SURELY_TELLS)
-    return one_class | ((pairs > 0) & (np.maximum(share, 1 - share) >= least))
-
-
-def _are_scales(values: np.ndarray) -> np.ndarray:
-    """Which columns hold whole numbers, few different ones."""
-    whole = ~((values != np.round(values)) & np.isfinite(values)).any(axis=0)
-    few = [len(np.unique(column[np.isfinite(column)])) <= MOST_STEPS for column in values.T]
-    return whole & np.array(few, dtype=bool)
-
-
-def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path], unread: Container[str] = ()) -> Cohort:
+def read_block(
+    entry: Mapping[str, Any],
+    cohort: Cohort,
+    homes: Iterable[Path],
+    target: str | None = None,
+    covariates: Iterable[str] = (),
+    unread: Container[str] = (),
+) -> Cohort:
     """A further measurement of the people of a cohort: ``{table: ..., columns: ...}`` or ``{matrices: ..., ids: ...}``.
 
-    ``ids`` is the table that says whose rows the one array of everybody has, one after the other. Files of the people
-    of ``unread`` are not opened.
+    ``target`` is the column that will be predicted, where it is not the label. ``covariates`` of a table are no
+    measures; they become columns of its people. ``ids`` is the table that says whose rows the one array of everybody
+    has, one after the other. Files of the people of ``unread`` are not opened.
     """
     kinds = [kind for kind in KINDS if kind in entry]
     if len(kinds) != 1:
@@ -175,7 +69,8 @@ def read_block(entry: Mapping[str, Any], cohort: Cohort, homes: Iterable[Path], 
         order = read_table(_existing(str(entry["ids"]), homes)[0]) if "ids" in entry else None
         return _read_one_array(files[0], cohort, order, kinds[0])
     if kinds[0] == "table":
-        return _read_tables(files, cohort, entry.get("columns", "*"))
+        further = [name for name in covariates if name not in cohort.table]
+        return _read_tables(files, cohort, entry.get("columns", "*"), target, further)
     return _read_arrays(files, cohort, kinds[0], unread)
 
 
@@ -231,13 +126,19 @@ def _existing(pattern: str, homes: Iterable[Path]) -> list[Path]:
     raise ReaderError(f"no file is called {pattern}; check the path, which is relative to the study file or the data")
 
 
-def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[str]) -> Cohort:
+def _read_tables(
+    paths: Sequence[Path],
+    cohort: Cohort,
+    wanted: Wanted,
+    target: str | None = None,
+    covariates: Sequence[str] = (),
+) -> Cohort:
     """Tables of people side by side; of several rows of a person, visits, the earliest."""
-    parts, telling = list[tuple[Path, pd.DataFrame]](), list[str]()
-    repeated, with_several = list[str](), set[str]()
+    parts, left = list[tuple[Path, pd.DataFrame]](), dict[str, str]()
+    odd, repeated, with_several, beside = "", list[str](), set[str](), pd.DataFrame(index=cohort.table["subject"])
     for path in paths:
-        table = read_table(path)
-        session = next((name for name in table if str(name).lower() in USUAL["session"]), None)
+        table = with_people_in_rows(read_table(path), cohort.table["subject"])
+        session = session_column(table)
         if session is not None:
             table = table.iloc[table[session].map(visit_order).argsort(kind="stable")]
         ids, rows, words = rows_of(table, cohort.table)
@@ -246,25 +147,33 @@ def _read_tables(paths: Sequence[Path], cohort: Cohort, wanted: str | Sequence[s
                 f"no column of {path} holds the ids of the people, as {listed(cohort.table['subject'], 3)}; add one"
             )
         people = cohort.table.iloc[list(rows)].reset_index(drop=True)
+        people = people.assign(label=class_codes(people, target))
         of_people = table.loc[list(rows.values())].reset_index(drop=True)
-        of_people = of_people.drop(columns=ids)
-        measures = measures_of(of_people, wanted, people)
-        telling += [name for name in measures_of(of_people, wanted).columns if name not in measures]
-        parts.append((path, measures.set_axis(people["subject"].to_numpy(), axis=0)))
+        of_people = of_people.drop(columns=[name for name in (ids, session) if name in of_people])
+        of_people = of_people.set_axis(people["subject"].to_numpy(), axis=0)
+        here = [name for name in covariates if name in of_people and name not in beside]
+        beside = beside.join(pd.DataFrame(numbers_of(of_people[here]), index=of_people.index))
+        of_people = of_people.drop(columns=[name for name in covariates if name in of_people])
+        measures, others = choose_measures(of_people, wanted, people)
+        left |= others
+        odd += strange_cells(of_people, measures.columns)
+        parts.append((path, measures))
         again = people["subject"][words.duplicated(keep=False)[list(rows.values())].to_numpy()]
         if len(again):
             repeated.append(path.name)
             with_several |= set(again)
     joined = _side_by_side(parts)
+    if isinstance(wanted, OfModel):
+        joined = columns_named(joined, wanted.names, listed(paths))
     if joined.empty:
         raise ReaderError(f"no column of {listed(paths)} holds measures; name them with columns")
-    people = cohort.table.set_index("subject").loc[joined.index].reset_index()
+    people = cohort.table.set_index("subject").loc[joined.index].join(beside).reset_index()
     columns = columns_of_table(joined.columns, paths[0].stem if len(paths) == 1 else paths[0].resolve().parent.name)
     # Rows, not people: nobody is left out for them.
     several = f"of {counted(len(with_several), 'person', 'people')} with several rows in {listed(repeated)} the first"
     steps = [f"{several} {READ_AS}"] if with_several else []
-    if telling:
-        steps.append(f"{listed(telling)} told the diagnosis alone (name it in columns: to read it); others {READ_AS}")
+    if left or odd:
+        steps.append(f"{len(joined.columns)} columns {READ_AS}{left_out(left, 'columns')}{odd}")
     return Cohort(list(joined.to_numpy()[:, None]), people, columns, measure="table", prepared=steps)
 
 

@@ -1,15 +1,14 @@
 """A table of people as they write it: columns of any name, codes of any kind, one or several files, found or told."""
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from brainroam.data.readers.participants import TOGETHER
-from brainroam.data.readers.tables import join_tables, nearest, read_table
+from brainroam.data.readers.roles import GUESSED, USUAL, columns_for, is_motion
+from brainroam.data.readers.tables import join_tables, nearest, read_table, with_lines_as_ids
 from brainroam.data.readers.values import (
     ages,
     codes,
@@ -24,18 +23,6 @@ from brainroam.data.readers.values import (
 from brainroam.data.target import is_control
 from brainroam.errors import ReaderError, UsageError, listed, unknown, warn_user
 
-USUAL = {
-    "subject": ("participant_id", "subject", "subject_id", "sub_id", "id"),
-    "site": ("site", "site_id", "center", "centre", "scanner"),
-    "label": ("diagnosis", "label", "dx", "dx_group", "group", "diag"),
-    "age": ("age", "age_at_scan"),
-    "sex": ("sex", "gender", "ptgender"),
-    "mean_fd": ("mean_fd", "func_mean_fd"),
-    "tr": ("tr", "repetition_time"),
-    "group": TOGETHER["group"],
-    "institution": TOGETHER["institution"],
-    "session": ("session_id", "session", "ses", "visit", "viscode", "timepoint", "wave", "eventname", "timedays"),
-}
 PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
 NO_COLUMN = "none"
 MANY = 10  # different numbers from which on a column holds no codes of a diagnosis
@@ -48,10 +35,10 @@ class Columns:
 
     ``subject_col``, ``site_col``, ``label_col``, ``age_col``, ``sex_col``, ``mean_fd_col``, ``group_col`` (families:
     who shares a value stays on one side of every split) and ``institution_col`` (of the site) are column names; None
-    looks for the usual ones, ``none`` is for a table without one. ``case`` and ``control`` are the codes, one or
-    several, of the condition and of the controls (None: 0 and words such as HC or control stand for controls, and a
-    single other code for the condition). ``sex_codes`` says what codes of sex mean: ``1=male,2=female``. ``sheet`` is
-    the name or number of the sheet of a workbook.
+    looks for the usual ones, ``none`` is for a table without one (without ids, people are called by their lines).
+    ``case`` and ``control`` are the codes, one or several, of the condition and of the controls (None: 0 and words such
+    as HC or control stand for controls, and a single other code for the condition). ``sex_codes`` says what codes of
+    sex mean: ``1=male,2=female``. ``sheet`` is the name or number of the sheet of a workbook.
     """
 
     subject_col: str | None = None
@@ -104,11 +91,19 @@ def read_participants(
     raw = read_table(path, columns.sheet)
     if raw.empty:
         raise ReaderError(f"{path} has no rows; a table of people needs a header and one row per person")
-    subject = str(_find(raw, "subject", columns.subject_col, True, path))
+    if fold(columns.subject_col or "") == NO_COLUMN and NO_COLUMN not in raw:
+        raw = with_lines_as_ids(raw)
+        columns = replace(columns, subject_col=str(raw.columns[0]))
+    subject = _find(raw, "subject", columns.subject_col, path) or next(iter(columns_for(raw, "subject")), None)
+    if subject is None:
+        raise _no_column(raw, "subject", path)
     raw = join_tables(raw, subject, paths)
-    needed = {"subject"} | ({"site", "label"} if require_label else set())
-    needed -= ({"site"} if site_known else set()) | ({"label"} if target else set())
-    named = {role: _find(raw, role, getattr(columns, f"{role}_col", None), role in needed, path) for role in USUAL}
+    known = {role for role, is_known in {"site": site_known, "label": bool(target)}.items() if is_known}
+    named = _roles(raw, columns, subject, known, path)
+    for role in ("site", "label"):
+        is_told = named[role] is not None or getattr(columns, f"{role}_col") is not None
+        if require_label and role not in known and not is_told:
+            raise _no_column(raw, role, path)
     if named["group"] == named["label"]:
         named["group"] = None
     table = pd.DataFrame({"subject": codes(raw[subject])})
@@ -143,19 +138,31 @@ def read_participants(
     return table.join(rest[[name for name in rest.columns if name not in table]])
 
 
-def is_motion(name: str) -> bool:
-    """Whether a column is named like mean framewise displacement, not like a share or number of volumes above some.
+def _roles(
+    table: pd.DataFrame, columns: Columns, subject: str, known: Collection[str], path: Path
+) -> dict[str, str | None]:
+    """The column of every role: as told, by its usual name, or as it seems, with a warning; ``known`` need none."""
+    told = {role: getattr(columns, f"{role}_col", None) for role in USUAL}
+    named = {role: _find(table, role, told[role], path) for role in USUAL}
+    guessed = dict[str, str]()
+    for role in GUESSED:
+        if named[role] is None and told[role] is None and role not in known:
+            fitting = [subject] if role == "subject" else columns_for(table, role)
+            free = [name for name in fitting if name not in named.values()]
+            if free:
+                named[role] = guessed[role] = free[0]
+    guessed = {role: name for role, name in guessed.items() if role != "subject" or name != table.columns[0]}
+    if guessed:
+        each = ", ".join(f"{role}_col={name}" for role, name in guessed.items())
+        warn_user(
+            f"{path}: columns as their names and values seem to say: {each}; where one is wrong, give another, or none "
+            f"(--option {next(iter(guessed))}_col=COLUMN)"
+        )
+    return named
 
-    >>> [is_motion(name) for name in ("mean FD", "fd_mean", "meanFD_Jenkinson", "func_mean_fd", "FD", "func_perc_fd")]
-    [True, True, True, True, True, False]
-    """
-    words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
-    displacement = words & {"fd", "displacement", "meanfd", "fdmean"}
-    mean = words & {"mean", "avg", "average", "meanfd", "fdmean", "mittel", "moyen", "moyenne", "medio", "media"}
-    return bool(displacement) and bool(mean or words <= {"fd", "framewise", "displacement", "mm", "power", "jenkinson"})
 
-
-def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path: Path) -> str | None:
+def _find(table: pd.DataFrame, role: str, given: str | None, path: Path) -> str | None:
+    """The column of a role: the one given, else the one with a usual name."""
     by_lower = {fold(str(name)): str(name) for name in reversed(table.columns)}
     if given is not None:
         if fold(given) == NO_COLUMN and NO_COLUMN not in by_lower:
@@ -172,14 +179,17 @@ def _find(table: pd.DataFrame, role: str, given: str | None, needed: bool, path:
             f"{path} has two columns named {column!r} with different values; rename one of them, "
             f"or name the column with {role}_col (the second is called {twin!r})"
         )
-    if column is None and needed:
-        elsewhere = ", or put {site} into the template where a folder names it" if role == "site" else ""
-        elsewhere += "; another sheet is read with sheet (--option sheet=NAME)" if path.suffix == ".xlsx" else ""
-        raise ReaderError(
-            f"{path} has no column named {' or '.join(USUAL[role])}; it has {listed(table.columns, limit=20)}: "
-            f"say which holds the {role} with {role}_col (--option {role}_col=NAME){elsewhere}"
-        )
     return column
+
+
+def _no_column(table: pd.DataFrame, role: str, path: Path) -> ReaderError:
+    elsewhere = ", or put {site} into the template where a folder names it" if role == "site" else ""
+    elsewhere += ", or which column is predicted instead with target (--target COLUMN)" if role == "label" else ""
+    elsewhere += "; another sheet is read with sheet (--option sheet=NAME)" if path.suffix == ".xlsx" else ""
+    return ReaderError(
+        f"{path} has no column named {' or '.join(USUAL[role])}; it has {listed(table.columns, limit=20)}: "
+        f"say which holds the {role} with {role}_col (--option {role}_col=NAME){elsewhere}"
+    )
 
 
 def code_meaning(values: pd.Series, columns: Columns, path: Path, require_all: bool = True) -> dict[str, int]:

@@ -16,6 +16,8 @@ from pathlib import Path
 import pandas as pd
 
 from brainroam.data.names import COLUMNS, names_role, unpadded
+from brainroam.data.readers.repeats import visit_order
+from brainroam.data.readers.roles import USUAL
 from brainroam.data.readers.series import check_archive, refusing
 from brainroam.data.readers.text import decode, head
 from brainroam.errors import ReaderError, listed, unknown
@@ -29,6 +31,7 @@ FORMULA_WITHOUT_VALUE = re.compile(
     rb'<c r="([A-Z]+[0-9]+)"(?![^>]*t="str")[^>]*>\s*<f[^>]*?(?:/>|>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>'
 )
 MIN_SHARED = 0.5
+FIRST = 5  # columns of a table, among which its ids stand
 WHOLE = re.compile(r"^(-?\d+)\.0+$")  # as spreadsheets write a number
 
 
@@ -116,15 +119,17 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
     """The rows with the number of their last line; ``sep=;`` on the first line names the delimiter, as for Excel."""
     match = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
     delimiter = match[1] if match else _delimiter(text)
+    if delimiter == " ":
+        return [(k, line.split()) for k, line in enumerate(text.splitlines(), start=1)]
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
     return [(reader.line_num, row) for row in reader][1 if match else 0 :]
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter that cuts most lines into the same number of cells.
+    """The delimiter that cuts most lines into the same number of cells; blanks where no other does, below names.
 
-    >>> _delimiter("id;age\\n1;23,5\\n2;24,5")
-    ';'
+    >>> _delimiter("id;age\\n1;23,5\\n2;24,5"), _delimiter("id  age\\n1   23\\n2   24")
+    (';', ' ')
     """
     lines = text.splitlines()[:LOOKED_AT]
 
@@ -132,7 +137,11 @@ def _delimiter(text: str) -> str:
         widths = Counter(len(row) for row in csv.reader(lines, delimiter=mark) if len(row) > 1)
         return max((width * n for width, n in widths.items()), default=0)
 
-    return max("\t;,", key=regularity)
+    best = max("\t;,", key=regularity)
+    words = [line.split() for line in lines if line.strip()]
+    named = words and len(words[0]) > 1 and sum(cell[:1].isalpha() for cell in words[0]) > len(words[0]) / 2
+    in_columns = named and len({len(row) for row in words}) == 1
+    return " " if in_columns and not regularity(best) else best
 
 
 def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.DataFrame:
@@ -149,6 +158,8 @@ def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.Da
         raise ReaderError(f"{source} has {widest} columns; is it really a table of people?")
     if body and all(len(row) == len(header) + 1 for _, row in body) and _counts([row[0] for _, row in body]):
         body = [(line, row[1:]) for line, row in body]  # the row numbers of R
+    elif body and all(len(row) == len(header) + 1 for _, row in body) and _are_row_names(header, body):
+        header = ["", *header]
     for line, row in body:
         if any(row[len(header) :]):
             raise ReaderError(f"{source}, line {line} has more cells than the header; correct the header line")
@@ -163,6 +174,13 @@ def _with_header(rows: Sequence[tuple[int, list[str]]], source: object) -> pd.Da
 
 def _counts(cells: Sequence[str]) -> bool:
     return any(list(cells) == [str(k) for k in range(start, start + len(cells))] for start in (0, 1))
+
+
+def _are_row_names(header: Sequence[str], body: Sequence[tuple[int, list[str]]]) -> bool:
+    """Whether R wrote names before each row, with no name above them: words, each another, and no column of ids."""
+    first = pd.Series([row[0] for _, row in body])
+    words = bool(first.is_unique and pd.to_numeric(first, errors="coerce").isna().all())
+    return words and not any(names_role(name, "subject") for name in header if not re.search(r"\d", name))
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -205,9 +223,12 @@ def join_tables(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.
             )
         keys = other[name].map(same_id)
         twice = keys[keys.duplicated() & (keys != "")].unique()
-        if len(twice):
+        if len(twice) and session_column(other) is None:
             raise ReaderError(f"{path} lists {listed(twice)} more than once; keep one row each to join it by {name!r}")
-        added = other.drop(columns=name).set_axis(keys, axis=0).reindex(ids).fillna("").set_axis(first.index, axis=0)
+        rows = _rows_by_visit(other, keys, first, ids) if len(twice) else ids.map(pd.Series(other.index, keys))
+        added = other.drop(columns=name).reindex(rows).fillna("").set_axis(first.index, axis=0)
+        visit = session_column(first)
+        added = added.drop(columns=[visit], errors="ignore")  # that of the first table counts
         for shared in added.columns.intersection(first.columns):
             differ = (first[shared] != added[shared]) & (first[shared] != "") & (added[shared] != "")
             if differ.any():
@@ -218,6 +239,60 @@ def join_tables(first: pd.DataFrame, subject: str, paths: Sequence[Path]) -> pd.
             first[shared] = first[shared].where(first[shared] != "", added[shared])
         first = first.join(added.drop(columns=added.columns.intersection(first.columns)))
     return first
+
+
+def with_people_in_rows(table: pd.DataFrame, ids: Iterable[str]) -> pd.DataFrame:
+    """The table, turned where people stand in its columns, as ComBat has them: where its header holds most of these
+    ids, and more than any of its first columns does.
+
+    >>> turned = with_people_in_rows(pd.DataFrame({"": ["lh", "rh"], "p1": ["2", "3"], "p2": ["4", "5"]}), ["p1", "p2"])
+    >>> turned.columns.tolist(), turned.iloc[0].tolist()
+    (['participant_id', 'lh', 'rh'], ['p1', '2', '3'])
+    """
+    wanted = {same_id(name) for name in ids}
+    names = [str(name) for name in table if same_id(str(name)) in wanted]
+    down = max((len(wanted.intersection(table[name].map(same_id))) for name in list(table)[:FIRST]), default=0)
+    if len(names) <= max(down, MIN_SHARED * min(len(wanted), table.shape[1])):
+        return table
+    others = [str(name) for name in table if name not in names]
+    features = table[others[0]] if others else [f"feature{k}" for k in range(1, len(table) + 1)]
+    turned = pd.DataFrame(table[names].to_numpy().T, columns=_unique(list(features)))
+    turned.insert(0, "participant_id", names)
+    return turned
+
+
+def with_lines_as_ids(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a first column of ids: the lines of the file.
+
+    >>> with_lines_as_ids(pd.DataFrame({"age": ["9", "8"]}))["participant_id"].tolist()
+    ['line2', 'line3']
+    """
+    numbered = table.copy()
+    numbered.insert(0, "participant_id", [f"line{row + 2}" for row in table.index])
+    return numbered
+
+
+def session_column(table: pd.DataFrame) -> str | None:
+    """The column that tells visits, if there is one."""
+    return next((str(name) for name in table if str(name).lower() in USUAL["session"]), None)
+
+
+def _rows_by_visit(other: pd.DataFrame, keys: pd.Series, first: pd.DataFrame, ids: pd.Series) -> pd.Series:
+    """The row of a table of visits for each row of the first: of the same visit, else the earliest of the person.
+
+    >>> other = pd.DataFrame({"visit": ["2", "1", "1"], "age": ["9", "7", "8"]})
+    >>> _rows_by_visit(other, pd.Series(["a", "a", "b"]), pd.DataFrame(index=[0, 1]), pd.Series(["a", "b"])).tolist()
+    [1, 2]
+    """
+    told, visit = session_column(first), other[session_column(other)]
+    by_visit = other.index[visit.map(visit_order).argsort(kind="stable")]
+    earliest = ids.map(pd.Series(by_visit, keys[by_visit]).groupby(level=0).first())
+    if told is None:
+        return earliest
+    of_visit = pd.Series(other.index, [keys, visit])
+    of_visit = of_visit[~of_visit.index.duplicated()]
+    same = of_visit.reindex(pd.MultiIndex.from_arrays([ids, first[told]])).set_axis(ids.index)
+    return same.fillna(earliest)
 
 
 def same_id(text: str) -> str:

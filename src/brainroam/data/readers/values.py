@@ -1,6 +1,7 @@
 """From the text of a table's cells to numbers, codes and labels; what cannot be one is an error that names the line.
 
-Sex is told by words of some languages; a code of unknown meaning is an error, not a guess.
+Sex is told by words of some languages. 0 and 1, or 1 and 2, are read as nearly everybody means them, with a warning;
+any other code is an error, not a guess.
 """
 
 import json
@@ -23,6 +24,9 @@ SENTINELS = (-9999, -999, 999, 555, 888, 777)
 EMPTY = ("", "n/a", "na", "nan", "[]", "none", "null", "#n/a")
 DECIMAL_COMMA = r"^([+-]?\d*),(\d+)$"
 THOUSANDS = r"[+-]?[1-9]\d{0,2},\d{3}"
+MONTHS = re.compile(r"months?([_\W\d]|$)|monate|(^|[_\W])mois([_\W]|$)|meses", re.IGNORECASE)
+RANGE = r"^(\d{1,3})\s?[-\u2013]\s?(\d{1,3})$"
+OLDEST = 100.0  # years: the age of half of no cohort
 MALE, FEMALE, MISSING = 1.0, 0.0, float("nan")
 MISSING_WORDS = "missing unknown unspecified unbekannt inconnu desconocido desconhecido sconosciuto 不详 未知 不明 미상"
 WORDS = {
@@ -32,7 +36,8 @@ WORDS = {
 }
 # One letter means something only beside the other: M is man in M/F, M/W and mujer in H/M.
 LETTERS = (("m", "f"), ("m", "w"), ("h", "f"))
-ONE_IS_MALE = {"1": MALE, "2": FEMALE}
+ZERO_OR_ONE = {"0": FEMALE, "1": MALE}  # as `brainroam.Cohort` has it
+ONE_IS_MALE = {"1": MALE, "2": FEMALE}  # as ABIDE, ADNI, ENIGMA and ABCD have it
 ABIDE_COLUMNS = {"sub_id", "dx_group", "age_at_scan", "sex"}  # ABIDE I and II: 1 = male, 2 = female
 SAY = "say what they mean with sex_codes (--option sex_codes=1=male,2=female; 'missing' for sex unknown)"
 
@@ -77,8 +82,28 @@ def floats(values: pd.Series, source: object) -> pd.Series:
 
 
 def ages(values: pd.Series, source: object) -> pd.Series:
-    """Ages in years; 0 stands for unknown."""
-    return numbers(values, source).replace(0.0, np.nan)
+    """Ages in years; 0 stands for unknown. A column named after months, or NDA's ``interview_age``, is divided by 12.
+
+    >>> ages(pd.Series(["120", "0"], name="age_months"), "table").tolist()
+    [10.0, nan]
+    """
+    plain = middle_of_ranges(values)
+    if (plain != values).any():
+        ranges = values[plain != values].iloc[0]
+        warnings.warn(f"{source}, column {values.name!r} holds ranges, as {ranges}: read as their middle", stacklevel=2)
+    age = numbers(plain, source).replace(0.0, np.nan)
+    in_months = MONTHS.search(str(values.name)) or (values.name == "interview_age" and age.median() > OLDEST)
+    return age / 12 if in_months else age
+
+
+def middle_of_ranges(values: pd.Series) -> pd.Series:
+    """Ages given as ranges, as HCP does, as the middle of each; others as they are.
+
+    >>> middle_of_ranges(pd.Series(["22-25", "36+", "31"])).tolist()
+    ['23.5', '36+', '31']
+    """
+    ends = values.str.extract(RANGE).astype(float)
+    return values.where(ends[0].isna(), ends.mean(axis=1).astype(str))
 
 
 def codes(values: pd.Series) -> pd.Series:
@@ -166,11 +191,14 @@ def sex_meaning(values: pd.Series, given: object, table: pd.DataFrame, path: Pat
     meaning |= _sidecar(path, name)
     if not meaning and {str(column).lower() for column in table.columns} >= ABIDE_COLUMNS:
         meaning = dict(ONE_IS_MALE)
-    if not meaning and set(codes(values)[~is_empty(values)]) == {"0", "1"}:  # as `brainroam.Cohort` has it
-        meaning = {"1": MALE, "0": FEMALE}
+    present = set(codes(values)[~is_empty(values)])
+    usual = next((pair for pair in (ZERO_OR_ONE, ONE_IS_MALE) if present and present <= set(pair)), None)
+    if not meaning and usual is not None:
+        meaning = dict(usual)
+        (male,), (female,) = ([code for code in usual if usual[code] == sex] for sex in (MALE, FEMALE))
         warnings.warn(
-            f"{path}, column {name!r} holds 0 and 1, read as 1 = male and 0 = female; "
-            "if it is otherwise say so with sex_codes (--option sex_codes=0=male,1=female)",
+            f"{path}, column {name!r} holds {' and '.join(sorted(present))}, read as {male} = male and {female} = "
+            f"female; if it is otherwise say so with sex_codes (--option sex_codes={female}=male,{male}=female)",
             stacklevel=2,
         )
     return {code: value for code, value in meaning.items() if value is not None}

@@ -17,20 +17,30 @@ import pandas as pd
 
 from brainroam.data.atlas import columns_of_table
 from brainroam.data.cohort import Cohort
+from brainroam.data.columns import columns_named
 from brainroam.data.measurements import READ_AS
-from brainroam.data.readers.measures import measures_of
+from brainroam.data.names import plain
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
     NO_COLUMN,
-    USUAL,
     USUAL_COLUMNS,
     Columns,
     read_participants,
 )
-from brainroam.data.readers.repeats import choose_visits
+from brainroam.data.readers.repeats import choose_visits, numbered_by_site
+from brainroam.data.readers.roles import USUAL, columns_for, fits_role
 from brainroam.data.readers.tables import is_table, read_table
-from brainroam.data.readers.values import codes
-from brainroam.errors import ReaderError, listed
+from brainroam.data.readers.values import codes, fold
+from brainroam.data.readers.which_columns import (
+    OfModel,
+    Wanted,
+    choose_measures,
+    class_codes,
+    left_out,
+    numbers_of,
+    strange_cells,
+)
+from brainroam.errors import ReaderError, listed, warn_user
 
 LOOKS_FOR = "one table (csv, tsv, xlsx) with a row per person: id, site, diagnosis, and columns of measures"
 SITE_IN_ID = re.compile(r"(.+?)[_-]+sub", re.IGNORECASE)
@@ -49,7 +59,7 @@ def read(
     *,
     participants: str | Sequence[str] | None = None,
     columns: Columns = USUAL_COLUMNS,
-    measures: str | Sequence[str] = "*",
+    measures: Wanted = "*",
     sessions: str = "first",
 ) -> Cohort:
     """Read a wide table.
@@ -59,36 +69,49 @@ def read(
     same people. Of several rows of a person, one for each visit, ``sessions`` takes the ``first`` or ``all``.
     """
     raw = read_table(path, columns.sheet)
-    sites = sites_in_ids(raw, columns)
-    if columns.subject_col is None and not any(str(name).lower() in USUAL["subject"] for name in raw):
-        columns = replace(columns, subject_col=str(raw.columns[0]))
+    sites = sites_in_ids(raw, columns, 2 if request.require_label else 1)
+    if columns.subject_col is None and not _columns_of(raw, "subject"):
+        leads = fits_role(raw.iloc[:, 0], "subject")
+        columns = replace(columns, subject_col=str(raw.columns[0]) if leads else NO_COLUMN)
+        if not leads:
+            warn_user(f"{path} has no column of ids (subject_col): people are called by their lines, as line2")
     further = [] if participants is None else [participants] if isinstance(participants, str) else participants
     people = read_participants(
         [path, *map(Path, further)], columns, request.require_label, sites is not None, request.target
     )
     if sites is not None:
         people["site"] = sites
+    if numbered_by_site(people):
+        people["subject"] = people["site"] + "_" + people["subject"]
     people = choose_visits(people, sessions).reset_index(drop=True)
-    free = [name for name in people if name not in ROLES and str(name).lower() != str(request.target).lower()]
-    people_only = measures == NO_COLUMN
-    values = people[[]].assign(none=np.nan) if people_only else measures_of(people[free], measures, people)
+    told = {fold(name) for name in (request.target or "", *request.covariates)}
+    free = [name for name in people if name not in ROLES and fold(str(name)) not in told]
+    people_only, left = measures == NO_COLUMN, dict[str, str]()
+    if people_only:
+        values = people[[]].assign(none=np.nan)
+    elif isinstance(measures, OfModel):
+        found = columns_named(people[free], measures.names, path).fillna("")
+        values = pd.DataFrame(numbers_of(found), index=people.index)
+    else:
+        coded = people.assign(label=class_codes(people, request.target))
+        values, left = choose_measures(people[free], measures, coded)
     if len(values.columns) < LEAST and not people_only:
         raise ReaderError(
             f"{path} has {len(values.columns)} columns of measures ({listed(values.columns)}); name them with measures "
             "(--option measures=PATTERN, or measures=none where --block has the measurements), or give the folder in "
             "which the series of these people are"
         )
-    roster = Participants(
-        people.drop(columns=list(values.columns), errors="ignore").assign(row=range(len(people))), request, path
-    )
+    read = {plain(str(name)) for name in values}
+    others = people.drop(columns=[name for name in free if plain(str(name)) in read])
+    roster = Participants(others.assign(row=range(len(people))), request, path)
     if request.require_label and request.target is None:
         roster.exclude(roster.table["label"].isna(), roster.table["unlabelled"])
     if not len(roster.table):
         raise ReaderError(f"{path}: no participants remain after exclusions; say which codes are case and control")
     rows = values.to_numpy(dtype=float)[roster.table["row"].to_numpy(dtype=int)]
     table, excluded = roster.table.drop(columns=["unlabelled", "row"]), roster.excluded
-    left = [str(name) for name in free if name not in values]
-    step = f"{len(values.columns)} columns of {path.name} {READ_AS}" + (f", not {listed(left)}" if left else "")
+    step = f"{len(values.columns)} columns of {path.name} {READ_AS}{left_out(left, 'measures')}"
+    step += "" if people_only else strange_cells(people, [name for name in values if name in people])
     return Cohort(
         list(rows[:, None]),
         table,
@@ -99,18 +122,25 @@ def read(
     )
 
 
-def sites_in_ids(raw: pd.DataFrame, columns: Columns) -> pd.Series | None:
+def sites_in_ids(raw: pd.DataFrame, columns: Columns, fewest: int = 2) -> pd.Series | None:
     """The part of every id before ``_sub``, where no column tells the site; None where one does, or ids do not.
+
+    A study has two sites or more; new people may be of one (``fewest``).
 
     >>> sites_in_ids(pd.DataFrame({"id": ["Oslo_sub-1", "Oslo_sub-2", "Rome_sub-1"]}), USUAL_COLUMNS).tolist()
     ['Oslo', 'Oslo', 'Rome']
     """
-    if columns.site_col is not None or any(str(name).lower() in USUAL["site"] for name in raw):
+    if columns.site_col is not None or _columns_of(raw, "site"):
         return None
-    named = [name for name in raw if name == columns.subject_col or str(name).lower() in USUAL["subject"]]
-    for name in [*named, *raw.columns[:1]]:
+    told = [] if columns.subject_col is None else [columns.subject_col]
+    for name in [*told, *_columns_of(raw, "subject"), *raw.columns[:1]]:
         ids = codes(raw[name])
         matched = ids.str.extract(SITE_IN_ID, expand=False)
-        if matched.notna().all() and 1 < matched.nunique() < len(matched):
+        if matched.notna().all() and fewest <= matched.nunique() <= max(len(matched) - 1, fewest):
             return matched
     return None
+
+
+def _columns_of(table: pd.DataFrame, role: str) -> list[str]:
+    """Columns with a usual name for the role, whatever they hold, then those that may play it."""
+    return [*(str(name) for name in table if str(name).lower() in USUAL[role]), *columns_for(table, role)]

@@ -66,6 +66,7 @@ METRICS = (
 RULE = f"mean over sites, each weighted by its people, {2 * FULL} at most"
 SMALL = 0.25  # of the spread within sites: a level error below this is called small
 VISIBLE = 0.01  # share of a constant's error below which a gain is none, however sure it is
+BORROWED = 4  # people whose variance a site borrows from all sites
 UNSURE = 1.0  # standard error of a slope beyond which it is not told
 EDGE = 0.9999  # correlations are held this far from 1 before Fisher's z is taken
 
@@ -257,7 +258,21 @@ def level_off(sites: pd.DataFrame) -> float:
 def _levels(sites: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Level errors of sites and their sampling variances."""
     n, level = sites["n"].to_numpy(dtype=float), sites["level"].to_numpy(dtype=float)
-    return level, _above_zero(level, np.square(sites["error_sd"].to_numpy(dtype=float)) / np.maximum(n, 1))
+    return level, _above_zero(level, variances_of_means(n, n * np.square(sites["error_sd"].to_numpy(dtype=float))))
+
+
+def variances_of_means(n: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Sampling variances of means of n people, from the sums of their squared distances from the mean.
+
+    A few people tell their own variance badly, and one not at all: each site counts as if `BORROWED` more people had
+    told that of all sites.
+
+    >>> variances_of_means(np.array([1.0, 2.0, 41.0]), np.array([0.0, 0.0, 44.0])).round(2).tolist()
+    [1.07, 0.43, 0.03]
+    """
+    freedom = np.maximum(n - 1, 0)
+    of_all = squares.sum() / max(freedom.sum(), 1)
+    return np.asarray((squares + BORROWED * of_all) / (freedom + BORROWED) / np.maximum(n, 1))
 
 
 def _above_zero(values: np.ndarray, variances: np.ndarray) -> np.ndarray:
@@ -273,6 +288,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
     weight = weights_of(n)
     constant, error = (sites[name].to_numpy(dtype=float) for name in ("mae_constant", "mae"))
     gain, gain_se = constant - error, sites["gain_se"].to_numpy(dtype=float)
+    gain_variance = variances_of_means(n, np.nan_to_num(n * (n - 1) * np.square(gain_se)))
     surely = np.maximum(t_law.ppf(0.975, np.maximum(n - 1, 1)) * gain_se, VISIBLE * constant)
     one_value = bool(judged.any() and np.all(r[judged] == 0))
     nothing = "no intervals: the prediction is the same for everybody" if one_value else ""
@@ -295,7 +311,7 @@ def verdict(sites: pd.DataFrame) -> NumberVerdict:
         r2_constant=mean_over_sites(sites["r2_constant"].to_numpy(), weight),
         better=int((gain > surely)[judged].sum()),
         worse=int((gain < -surely)[judged].sum()),
-        gain_low=next_site(gain[judged], _above_zero(gain[judged], np.square(gain_se[judged]))).low,
+        gain_low=next_site(gain[judged], _above_zero(gain[judged], gain_variance[judged])).low,
         spread=mean_over_sites(sites["sd"].to_numpy(), weight),
         reason=nothing or order.reason,
     )

@@ -108,16 +108,17 @@ def embedding_section(data: ReportData) -> Section:
         what = "Whether people group by diagnosis or by site"
         return missing("embedding", "Embedding", what, data.command("loso", "--methods core,ensemble"))
     maps = {name: (t_sne(points), people) for name, (points, people) in shown.items()}
+    what = data.results.target.name
     caption = (
-        "t-SNE of the held-out people of all folds (PCA start, seed 0). Left: diagnosis; right: the fold that held "
+        f"t-SNE of the held-out people of all folds (PCA start, seed 0). Left: {what}; right: the fold that held "
         "them out. Every fold has axes of its own, which are centred and scaled within the fold and turned to rise "
         "with its score; a difference of level between folds therefore cannot show. In t-SNE, distances between groups "
         "mean little."
     )
-    drawing = Drawing("embedding", caption, lambda: draw_maps(maps))
-    sentence = "Do people group by diagnosis, as they should, or by site, in the features that a method decides from? "
+    drawing = Drawing("embedding", caption, lambda: draw_maps(maps, what))
+    sentence = f"Do people group by {what}, as they should, or by site, in the features that a method decides from? "
     fold = "fold" if data.protocol == "halves" else data.unit
-    sentence += " ".join(neighbourhood(name, *spaces, fold) for name, spaces in shown.items())
+    sentence += " ".join(neighbourhood(name, *spaces, fold, what) for name, spaces in shown.items())
     html = render("embedding.html", sentence=sentence, figure=inline(drawing))
     return Section("embedding", "Embedding", html, (drawing,))
 
@@ -132,7 +133,9 @@ def t_sne(points: np.ndarray) -> np.ndarray:
         return TSNE(2, perplexity=perplexity, init="pca", max_iter=ITERATIONS, random_state=0).fit_transform(points)
 
 
-def neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame, fold: str = "fold") -> str:
+def neighbourhood(
+    name: str, points: np.ndarray, people: pd.DataFrame, fold: str = "fold", what: str = "diagnosis"
+) -> str:
     """How alike neighbours are, in the space before t-SNE."""
     from sklearn.neighbors import NearestNeighbors
 
@@ -146,19 +149,19 @@ def neighbourhood(name: str, points: np.ndarray, people: pd.DataFrame, fold: str
         shares.append((float((values[near] == values[:, None]).mean()), chance))
     (label, label_chance), (site, site_chance) = shares
     return (
-        f"With {name}, {label:.0%} of a person's {k} nearest neighbours have the same diagnosis ({label_chance:.0%} by "
+        f"With {name}, {label:.0%} of a person's {k} nearest neighbours have the same {what} ({label_chance:.0%} by "
         f"chance) and {site:.0%} come from the same {fold} ({site_chance:.0%} by chance)."
     )
 
 
-def draw_maps(maps: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> Figure:
-    """Two panels for each method: people by diagnosis, and by the fold that held them out."""
+def draw_maps(maps: dict[str, tuple[np.ndarray, pd.DataFrame]], what: str = "diagnosis") -> Figure:
+    """Two panels for each method: people by class, and by the fold that held them out."""
     figure = Figure((8.4, 3.7 * len(maps)), layout="constrained")
     grid = figure.subplots(len(maps), 2, squeeze=False)
     for row, (name, (at, people)) in zip(grid, maps.items(), strict=True):
         _scatter(row[0], at, people["label"].map({0: "without", 1: "with the condition"}), (BLUE, VERMILION))
         _scatter(row[1], at, people["site"], PALETTE)
-        row[0].set_title(f"{name}: diagnosis", loc="left")
+        row[0].set_title(f"{name}: {what}", loc="left")
         row[1].set_title(f"{name}: fold", loc="left")
     return figure
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from brainroam.errors import DataError
+from brainroam.errors import DataError, listed
 from brainroam.evaluation.stats.confounding import confounding_means, within_class_correlation
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData, Source, read_data
@@ -19,6 +19,11 @@ from brainroam.report.figures import BLUE, INK, VERMILION, NotebookDisplay, axes
 from brainroam.report.page import Missing, Section, missing, render
 from brainroam.report.tables import OVER, Column, fixed, table
 
+TAKEN_OUT = {
+    "auc_without_motion": "log mean framewise displacement",
+    "auc_without_age_sex": "age and sex",
+    "auc_without_head_size": "the size of the head",
+}
 SIGNED = "{:+z.2f}".format  # z: no minus before a zero
 CONTROL_MEANING = {
     "majority": "The same score for everybody: what an empty method gets",
@@ -143,6 +148,7 @@ def confounding_section(data: ReportData) -> Section:
         ),
         unit=data.unit,
         classes="people with the condition and controls" if data.results.target.is_two_classes else "all classes",
+        taken=listed(TAKEN_OUT[name] for name in TAKEN_OUT if methods[name].notna().any()),
     )
     return Section("confounding", title, html, tuple(drawings), gist=sentence)
 
@@ -186,7 +192,10 @@ def _sentence(data: ReportData, methods: pd.DataFrame) -> str:
             f"{row['r_motion']:+.2f}."
         )
     if np.isfinite(row["r_head_size"]):
-        parts.append(f"With the size of the head (intracranial volume) they correlate by {row['r_head_size']:+.2f}.")
+        parts.append(
+            f"Within {data.unit} and class the scores of {data.method} correlate with the size of the head "
+            f"(intracranial volume) by {row['r_head_size']:+.2f}."
+        )
     left = {
         "motion": "auc_without_motion",
         "age and sex": "auc_without_age_sex",

@@ -121,9 +121,9 @@ class SiteForestDisplay(NotebookDisplay):
         ax.hlines(at, sites["low"], sites["high"], color=INK, linewidth=1)
         size = 12 + 55 * sites["n"] / max(sites["n"].max(), 1) if len(sites) else []
         ax.scatter(sites["auc"], at, s=size, marker="s", color=BLUE, zorder=3)
-        names = [f"{shorten(str(row.site), 18)}  {row.n}" for row in sites.itertuples()]
+        names = [f"{shorten(str(row.site), 18)} ({row.n})" for row in sites.itertuples()]
         ax.set_yticks(at, names, fontsize=8.5)
-        ax.text(-0.02, len(sites) - 0.45, f"{self.unit}, people", transform=ax.get_yaxis_transform(), ha="right",
+        ax.text(-0.02, len(sites) - 0.45, f"{self.unit} (people)", transform=ax.get_yaxis_transform(), ha="right",
                 fontsize=7.5, color=GREY)  # fmt: skip
         ax.text(1.015, len(sites) - 0.45, "AUC", transform=ax.get_yaxis_transform(), fontsize=7.5, color=GREY)
         for y, row in zip(at, sites.itertuples(), strict=True):
@@ -142,7 +142,7 @@ class SiteForestDisplay(NotebookDisplay):
     def _legend(self, ax: Axes) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
-        from matplotlib.transforms import ScaledTranslation
+        from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
         summary = self.summary
         handles: list[Artist] = [Line2D([], [], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label="guessing")]
@@ -157,9 +157,10 @@ class SiteForestDisplay(NotebookDisplay):
             line = Line2D([], [], color=GREEN, linestyle=(0, (1, 1.5)), linewidth=1.4)
             line.set_label(f"plain ridge {value:.2f}" if name == "fc-ridge" else f"{name} {value:.2f}")
             handles.append(line)
-        corner = ax.transAxes + ScaledTranslation(-0.8, 0.2, ax.figure.dpi_scale_trans)  # above the names of sites
+        above = ax.transAxes + ScaledTranslation(0, 0.2, ax.figure.dpi_scale_trans)
+        corner = blended_transform_factory(ax.figure.transFigure, above)  # from the left edge, whatever names of sites
         spacing: dict[str, Any] = {"columnspacing": 0.9, "handlelength": 1.3, "handletextpad": 0.4, "borderpad": 0}
-        spacing |= {"bbox_to_anchor": (0, 1), "bbox_transform": corner}
+        spacing |= {"bbox_to_anchor": (0.01, 1), "bbox_transform": corner}
         ax.legend(handles=handles, loc="lower left", ncols=2, fontsize=8, frameon=False, **spacing)
 
 
@@ -174,8 +175,8 @@ def first_section(data: ReportData) -> Section:
     bands = "" if data.protocol == "cv" else f"; pale band: where {data.next_place} is expected"
     picture = drawing(
         "forest",
-        f"AUC of {data.method} at each held-out {data.unit} with its 95 % interval; the number beside a name says how "
-        f"many people it had. Line and darker band: mean and its 95 % interval{bands}.",
+        f"AUC of {data.method} at each held-out {data.unit} with its 95 % interval; in brackets how many people it "
+        f"had. Line and darker band: mean and its 95 % interval{bands}.",
         SiteForestDisplay.from_results(data),
         narrow=PHONE,
     )
@@ -212,12 +213,15 @@ def plain_sentences(data: ReportData):
         )
         return
     where = {
-        "loso": "Shown one person with the condition and one without, both from a site it has never seen",
-        "loio": "Shown one person with the condition and one without, both from a site of an unseen institution",
-        "halves": "Shown one person with the condition and one without, both from a site it has never seen",
-        "cv": "Shown one new person with the condition and one without, both from a site it knows",
+        "loso": "a site it has never seen",
+        "loio": "a site of an unseen institution",
+        "halves": "a site it has never seen",
+        "cv": "a site it knows",
     }[data.protocol]
-    text = f"{where}, {data.method} ranks the right one higher {_times(summary.mean)} times out of 100"
+    new, target = "new " if data.protocol == "cv" else "", data.results.target
+    one, other = ("with the condition", "without") if not target.condition else map(target.with_class, (1, 0))
+    text = f"Shown one {new}person {one} and one {other}, both from {where}, {data.method} ranks the right one higher "
+    text += f"{_times(summary.mean)} times out of 100"
     if not math.isnan(summary.low):
         text += f" (95 % interval {_times(summary.low)} to {_times(summary.high)})"
     yield f"{text}; guessing gives 50."
