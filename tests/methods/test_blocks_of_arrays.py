@@ -54,7 +54,7 @@ def test_blocks_and_columns_in_another_order_are_read_by_their_names(fitted):
         (lambda few: few["task"], "X holds one measurement; give a dictionary"),
         (
             lambda few: few | {"anatomy": few["anatomy"].iloc[:, :4]},
-            "X lacks lh_region4_area, lh_region5_area of the 6",
+            "X lacks 2 of the 6 columns on which the model was trained, lh_region4_area, lh_region5_area: measure",
         ),
         (lambda few: few | {"task": few["task"][:, :7, :7]}, "10 regions of the block task but these people have 7"),
     ],

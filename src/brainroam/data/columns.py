@@ -232,8 +232,10 @@ def _date(name: str) -> DataError:
     return DataError(f"covariate {name!r} is a date; give a number instead, such as the age at that date, in years")
 
 
-def columns_named(table: pd.DataFrame, names: Sequence[str], source: object) -> pd.DataFrame:
+def columns_named(table: pd.DataFrame, names: Sequence[str], source: object, most_absent: float = 1.0) -> pd.DataFrame:
     """The columns on which a model was trained, in its order and spelling; those that are absent are missing, and said.
+
+    A larger share of them than ``most_absent`` is an error.
 
     >>> table = pd.DataFrame({"LH_Area": [800.0], "age": [30.0]})
     >>> columns_named(table, ["lh_area"], "new.csv").columns.tolist()
@@ -247,11 +249,11 @@ def columns_named(table: pd.DataFrame, names: Sequence[str], source: object) -> 
             f"{source} has none of the {len(names)} columns on which the model was trained, as {listed(names)}; it has "
             f"{listed(table.columns)}: give them the names of the training"
         )
+    lacks = f"{source} lacks {len(absent)} of the {len(names)} columns on which the model was trained"
+    if len(absent) > most_absent * len(names):
+        raise DataError(f"{lacks}, {listed(absent)}: measure them, or fit a model on the others")
     if absent:
-        warn_user(
-            f"{source} lacks {len(absent)} of the {len(names)} columns on which the model was trained, which count as "
-            f"unknown for everybody: {listed(absent)}"
-        )
+        warn_user(f"{lacks}, which count as unknown for everybody: {listed(absent)}")
     return table[list(found.values())].set_axis(list(found), axis=1).reindex(columns=list(names))
 
 

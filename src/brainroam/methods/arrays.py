@@ -24,6 +24,7 @@ from brainroam.utils.optional import as_pandas
 READ_FILES = "read files with brainroam.load_cohort(folder), or one by one with numpy.loadtxt"
 FEW_VOLUMES = 30  # below which a correlation is mostly chance, see `brainroam check`
 NAMELESS = ("column_001", "0")  # the first column of an array, of a DataFrame made of one
+MOST_MISSING = 0.2  # share of a model's columns that new people may lack, as `max_missing_rois` of a study
 FEWEST_EDGES = 10  # rows of fewer numbers are seldom the triangle of a matrix
 
 
@@ -84,7 +85,7 @@ def in_order_of_training(people: Any, columns: Mapping[str, Sequence[str]]) -> A
     names, table = next(iter(columns.values()), []), as_pandas(people)
     if not isinstance(table, pd.DataFrame) or not names or names[0] in NAMELESS:
         return people
-    return columns_named(table, names, "X")
+    return columns_named(table, names, "X", MOST_MISSING)
 
 
 def require_measures(people: Any, y: Any, site: Any) -> None:
