@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import brentq
 
 from brainroam import SiteDeconfounder
-from brainroam.core.site_fit import huber_mean, huber_regression, shrunken_slopes
+from brainroam.core.site_fit import fit_site, huber_mean, huber_regression, shrunken_slopes, slope_variances
 
 DELTAS = st.sampled_from([0.05, 0.3, 1.0, 5.0])
 # Numbers a thousandth apart: closer ones would only test the tolerance of the iteration.
@@ -163,3 +163,32 @@ def test_a_line_through_all_people_of_a_tiny_site_does_not_set_the_common_slope(
     shrunken, common = shrunken_slopes(own, variance)
     assert common == pytest.approx(1.1)
     assert shrunken[2] == pytest.approx(1.1)
+
+
+def test_small_sites_share_the_spread_of_everybody_and_others_keep_their_own():
+    rng = np.random.default_rng(0)
+    covariates = {n: rng.normal(size=(n, 2)) for n in (6, 9, 30)}
+    fits = [fit_site(rng.normal(size=(n, 5)), q, 1.345, None) for n, q in covariates.items()]
+    variance = slope_variances(fits)
+    np.testing.assert_array_equal(variance[2], fits[2].variance)
+    of_residuals = [
+        fit.variance[0] / np.linalg.inv((n - 1) * np.cov(q.T))[0, 0]
+        for fit, (n, q) in zip(fits, covariates.items(), strict=True)
+    ]
+    usual = np.average(of_residuals, axis=0, weights=[3, 6, 27])
+    for found, q in zip(variance[:2], list(covariates.values())[:2], strict=True):
+        leverage = np.diag(np.linalg.inv((len(q) - 1) * np.cov(q.T)))
+        np.testing.assert_allclose(found, np.outer(leverage, usual))
+
+
+def test_the_common_slope_of_tiny_sites_is_nearly_as_good_as_one_regression_with_an_intercept_for_each():
+    """Weights by the spread of a handful of people had an error 2.8 times that of least squares."""
+    rng, n_sites, n = np.random.default_rng(0), 30, 6
+    site = np.repeat([f"S{e:02}" for e in range(n_sites)], n)
+    q = pd.DataFrame({"age": rng.normal(size=len(site)), "motion": rng.normal(size=len(site))})
+    edges = 0.2 * q[["age"]].to_numpy() + rng.normal(size=(len(site), 200))
+    model = SiteDeconfounder(slopes="shrunken").fit(edges, covariates=q, site=site)
+    found = model.mean_coef_[0] / model.encoder_.std_[0]
+    dummies = (site[:, None] == np.unique(site)).astype(float)
+    reference = np.linalg.lstsq(np.column_stack([q, dummies]), edges, rcond=None)[0][0]
+    assert np.mean((found - 0.2) ** 2) < 2 * np.mean((reference - 0.2) ** 2)

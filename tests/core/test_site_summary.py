@@ -14,10 +14,12 @@ from brainroam.errors import DataError
 THRESHOLDS = {"tau_percentile": 80, "eta": 0.75, "zeta": 0.7}
 
 
-@pytest.fixture(scope="module")
-def cohort():
+@pytest.fixture(scope="module", params=[24, 10], ids=["sites of 24", "sites of 10"])
+def cohort(request):
     """Sites of men only, and people who lack regions: slopes and edges that a site does not know."""
-    return brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=20, all_male_sites=2, constant_rois=6, seed=3)
+    return brainroam.make_cohort(
+        n_sites=5, n_per_site=request.param, n_rois=20, all_male_sites=2, constant_rois=6, seed=3
+    )
 
 
 @pytest.fixture(scope="module")

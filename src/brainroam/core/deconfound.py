@@ -30,7 +30,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from brainroam.core.covariates import CovariateEncoder, as_table, require_one_order
-from brainroam.core.site_fit import HUBER_K, Line, SiteFit, fit_site, huber_mean, shrunken_slopes
+from brainroam.core.site_fit import HUBER_K, Line, SiteFit, fit_site, huber_mean, shrunken_slopes, slope_variances
 from brainroam.data.features import column_blocks
 from brainroam.data.names import site_names
 from brainroam.data.target import two_classes
@@ -319,7 +319,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _fit_site(self, values: np.ndarray, raw: np.ndarray, cache: Cache) -> SiteFit:
         """Robust regression of all edges of one site; a function of that site's people alone."""
-        name = "site fit", self.huber_k, self.huber_delta
+        name = "site regression", self.huber_k, self.huber_delta
 
         def fit_block(columns: slice) -> dict[str, np.ndarray]:
             return fit_site(values[:, columns], raw, self.huber_k, self.huber_delta).state()
@@ -383,7 +383,7 @@ class SiteDeconfounder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         fits = self._fits if edges is None else [fit.on(edges) for fit in self._fits]
         own = np.stack([fit.coef for fit in fits])
         if self.slopes == "shrunken":
-            shrunken, common = shrunken_slopes(own, np.stack([fit.variance for fit in fits]))
+            shrunken, common = shrunken_slopes(own, slope_variances(fits))
             return [fit.pool(slopes, common) for fit, slopes in zip(fits, shrunken, strict=True)], common
         estimable = np.isfinite(own)
         usual = np.where(estimable, own, 0).sum(axis=0) / np.maximum(estimable.sum(axis=0), 1)

@@ -30,6 +30,7 @@ TOLERANCE = 1e-9  # of coefficients between two rounds, in robust standard devia
 BLOCK = 2**17  # numbers at a time: what every round passes over stays in the cache
 EFFICIENCY = 0.95  # of Huber's estimate with k = 1.345, where errors are normal
 LEAST_WEIGHT = 1e-10  # of somebody far away: with none, those who are left may not tell the covariates apart
+FEW = 10  # degrees of freedom below which a robust spread is mostly chance
 EXACT = 1e-12  # variances below this share of the usual one are those of lines through all points
 
 
@@ -163,7 +164,10 @@ class EdgeGroup(NamedTuple):
 
 
 class SiteFit:
-    """Intercept (M,) and slopes (d, M) of every edge, NaN where they are not the site's own."""
+    """Intercept (M,) and slopes (d, M) of every edge, NaN where they are not the site's own.
+
+    ``variance`` (d, M) of the slopes is that of the residuals times ``leverage`` (d,), which covariates alone give.
+    """
 
     def __init__(self, n_edges: int, n_covariates: int, n_people: int) -> None:
         self.n_people = n_people
@@ -171,6 +175,7 @@ class SiteFit:
         self.coef = np.full((n_covariates, n_edges), np.nan)
         self.variance = np.full((n_covariates, n_edges), np.nan)
         self.centre = np.zeros(n_covariates)
+        self.leverage = np.zeros(n_covariates)
         self._absorbed: list[Absorbed] = []
 
     def record(
@@ -256,6 +261,7 @@ class SiteFit:
             "coef": self.coef,
             "variance": self.variance,
             "centre": self.centre,
+            "leverage": self.leverage,
             "n_people": np.array(self.n_people),
             **absorbed,
         }
@@ -274,7 +280,7 @@ class SiteFit:
         for name in ("intercept", "coef", "variance"):
             parts = [block[name] for block in blocks]
             setattr(whole, name, parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1))
-        whole.centre = blocks[0]["centre"]
+        whole.centre, whole.leverage = blocks[0]["centre"], blocks[0]["leverage"]
         start = 0
         for block in blocks:
             for g in range(sum(name.endswith(".columns") for name in block)):
@@ -303,8 +309,17 @@ def fit_site(values: np.ndarray, raw: np.ndarray, huber_k: float, huber_delta: f
         variance = _slope_variance(design[:, kept], values[:, columns], coef) / scale[kept[1:] - 1, None] ** 2
         plain = np.column_stack([np.ones(len(raw)), raw])[present]
         result.record(columns, kept, intercept, slope, variance, plain)
-    result.centre = centre
+    result.centre, result.leverage = centre, leverage_of((raw - centre).T @ (raw - centre))
     return result
+
+
+def leverage_of(scatter: np.ndarray) -> np.ndarray:
+    """Variances (d,) of slopes where residuals have variance 1, from the covariates' scatter (d, d) about their mean.
+
+    >>> leverage_of(np.array([[4.0]])).tolist()
+    [0.25]
+    """
+    return np.diag(np.linalg.pinv(scatter))
 
 
 def _slope_variance(design: np.ndarray, values: np.ndarray, coef: np.ndarray) -> np.ndarray:
@@ -360,6 +375,27 @@ def _independent_columns(design: np.ndarray) -> np.ndarray:
         if np.linalg.norm(rest) > 1e-8 * max(1.0, float(np.linalg.norm(design[:, k]))):
             kept.append(k)
     return np.array(kept)
+
+
+def slope_variances(fits: Sequence[SiteFit]) -> np.ndarray:
+    """Sampling variances (E, d, M) of the slopes of sites, NaN where a slope is not a site's own.
+
+    v_e = s_e^2 c_e with s_e^2 the variance of the site's residuals and c_e its leverage. The s_e^2 of a handful of
+    people can be small by chance, and slopes weighted by their precision would then be those of a few such sites.
+    So a site with fewer than ten degrees of freedom f_e takes sum_e f_e s_e^2 / sum_e f_e, edge by edge.
+    """
+    variance = np.stack([fit.variance for fit in fits])
+    known = np.isfinite(variance)
+    freedom = np.array([fit.n_people - 1 for fit in fits])[:, None, None] - known.sum(axis=1, keepdims=True)
+    few = known & (freedom < FEW)
+    if not few.any():
+        return variance
+    leverage = np.stack([fit.leverage for fit in fits])[:, :, None]
+    weight = np.where(known, np.maximum(freedom, 1), 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_residuals = np.where(known, variance / leverage, 0)
+        usual = (weight * of_residuals).sum(axis=(0, 1)) / weight.sum(axis=(0, 1))
+    return np.where(few, usual * leverage, variance)
 
 
 def shrunken_slopes(own: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -38,7 +38,7 @@ from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
-from brainroam.core.site_fit import SiteFit, huber_mean
+from brainroam.core.site_fit import SiteFit, huber_mean, leverage_of
 from brainroam.core.site_statistics import SiteStatistics, spread_of
 from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
@@ -119,7 +119,7 @@ class SiteSummary:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything, by name."""
-        fit = {f"fit.{name}": value for name, value in self.fit.state().items()}
+        fit = {f"fit.{name}": value for name, value in self.fit.state().items() if name != "leverage"}
         moments = {"covariate_mean": self.covariate_mean, "covariate_scatter": self.covariate_scatter}
         spread = {} if self.spread is None else {"spread": self.spread}
         number = {} if self.target is None else {"target": self.target}
@@ -129,7 +129,9 @@ class SiteSummary:
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "SiteSummary":
         """What `arrays` returned."""
         own = ("counts", "covariate_mean", "covariate_scatter", "contrast")
-        fit, spread, target = SiteFit.concatenate([part(arrays, "fit")]), arrays.get("spread"), arrays.get("target")
+        leverage = leverage_of(arrays["covariate_scatter"])
+        fit = SiteFit.concatenate([part(arrays, "fit") | {"leverage": leverage}])
+        spread, target = arrays.get("spread"), arrays.get("target")
         return cls(fit=fit, spread=spread, target=target, **{name: arrays[name] for name in own})
 
     @property
