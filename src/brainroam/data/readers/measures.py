@@ -285,10 +285,11 @@ def rows_of(table: pd.DataFrame, people: pd.DataFrame) -> Rows:
         for name in map(str, list(table.columns)[:FIRST_COLUMNS]):
             first: dict[int, Any] = {}
             words = table[name].map(spell)
-            for row, word in words.items():
-                for k in keys.get(word, ()):
+            known = words[words.isin(keys)]
+            for row, word in known.items():
+                for k in keys[word]:
                     first.setdefault(k, row)
-            fitting = len(first), int(words.isin(keys).sum())
+            fitting = len(first), len(known)
             if fitting > most:
                 best, most = Rows(name, dict(sorted(first.items())), words), fitting
         if len(best.rows) > MOSTLY * len(people):
@@ -303,8 +304,10 @@ def _positions(people: pd.DataFrame, spell: Callable[[str], str] = same_id) -> d
     for k, word in enumerate(people["subject"].map(spell)):
         rows_of.setdefault(word, []).append(k)
     rows_of = {word: rows for word, rows in rows_of.items() if len(rows) == 1}
-    for word, rows in people.groupby(whose.map(spell)).indices.items():
-        if whose.iloc[rows].nunique() == 1:
+    by_word = whose.groupby(whose.map(spell))
+    n_people = by_word.nunique()
+    for word, rows in by_word.indices.items():
+        if n_people[word] == 1:
             rows_of.setdefault(str(word), rows.tolist())
     return {word: rows for word, rows in rows_of.items() if word}
 
