@@ -50,6 +50,17 @@ def test_what_blocks_cannot_show_is_not_suggested_but_what_explains_them(page):
     assert not re.search(r"(rest|task) (adds|takes)", page)  # nobody ran the method without one of them
 
 
+def test_the_scaffold_of_each_block_is_shown_under_names_of_its_own(blocks, tmp_path):
+    brainroam.evaluate(blocks, ["ensemble", "core[tau_percentile=50,epochs=0]"], out=tmp_path / "runs", tuning="fast")
+    out = brainroam.write_report(tmp_path / "runs", tmp_path / "report.html", figures=tmp_path / "figures")
+    page = text_of(out)
+    assert all(f"Block {name}" in page for name in ("rest", "task", "anatomy"))
+    assert re.search(r"keeps [\d to]+ of 45 edges between 10 regions", page)
+    assert re.search(r"keeps [\d to]+ of 12 columns", page)
+    names = {path.stem for path in (tmp_path / "figures").glob("*.png")}
+    assert {"sites-rest", "sites-task", "sites-anatomy", "columns-anatomy"} <= names and "sites" not in names
+
+
 def test_a_method_of_one_block_is_not_said_to_read_the_features_of_all(blocks, tmp_path):
     results = brainroam.evaluate(blocks, ["ensemble[blocks=task]", "fc-ridge"], out=tmp_path / "runs", tuning="fast")
     out = brainroam.write_report(results, tmp_path / "report.html", method="ensemble[blocks=task]")

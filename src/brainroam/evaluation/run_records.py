@@ -38,6 +38,7 @@ from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.splits import HELD_OUT
 from brainroam.methods.base import MEASURED, Method, MethodInfo
+from brainroam.methods.blocks import parts_read
 from brainroam.methods.explanation import leading_axes
 from brainroam.methods.registry import TUNINGS, full_name, resolve
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
@@ -196,7 +197,12 @@ def explanation_to_keep(model: Method, training: Cohort, held_out: Cohort) -> di
     elif model.explains_people:
         explanation = model.explanation(held_out) or {}
         content |= {name: part for name, part in explanation.items() if name != "edges"}
-    return round_numbers(content) or None
+    scaffolds = {
+        name: {part: values for part, values in (member.explanation(people) or {}).items() if part != "people"}
+        for name, (member, people) in parts_read(model, held_out).items()
+        if name and member.selects_scaffold
+    }
+    return round_numbers(content | ({"blocks": scaffolds} if scaffolds else {})) or None
 
 
 def _people_for_axes(training: Cohort) -> Cohort:

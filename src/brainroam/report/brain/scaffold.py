@@ -6,6 +6,7 @@ fsaverage5 is a subdivided icosahedron: its first 642 vertices are those of a co
 hull of the same vertices on the sphere. The cerebellum is no part of it.
 """
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from markupsafe import Markup
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
 from brainroam.report.brain.glass import columns_drawing, places_drawing
-from brainroam.report.brain.study_explanations import explain_scaffold
+from brainroam.report.brain.study_explanations import StudyExplanation, explain_scaffolds
 from brainroam.report.data import ReportData
 from brainroam.report.figures import inline
 from brainroam.report.page import Section, missing, render
@@ -38,45 +39,75 @@ SMOOTHING = 12
 
 
 def scaffold_section(data: ReportData) -> Section:
-    """Which pathways all sites agree on."""
-    core = explain_scaffold(data)
-    if core is None and len(data.words.kinds) > 1:
+    """Which pathways all sites agree on; of several blocks, block by block."""
+    blocks = explain_scaffolds(data)
+    if not blocks and len(data.words.kinds) > 1:
         return Section("scaffold", "Scaffold", Markup())  # the section on people names what explains blocks
-    if core is None:
+    if not blocks:
         what = "Which pathways the sites agree on"
         return missing("scaffold", "Scaffold", what, data.command("loso", "--methods core"))
+    scenes = {block: scene(core.explanation) for block, core in blocks.items()}
+    in_view = next((block for block, found in scenes.items() if found), None)  # one page turns one brain
+    parts = [
+        _describe(data, core, block, scenes[block] if block == in_view else None) for block, core in blocks.items()
+    ]
+    drawings = [drawing for part in parts for drawing in part.drawings]
+    return Section("scaffold", "Scaffold", Markup().join(part.html for part in parts), tuple(drawings))
+
+
+def _describe(data: ReportData, core: StudyExplanation, block: str, scene: dict[str, Any] | None) -> Section:
+    """The section on one block; of the only one, on everything."""
     explanation = core.explanation
     columns = explanation.atlas.columns
     makers = (columns_drawing, places_drawing) if columns else (connectome_drawing, chord_drawing)
-    brain = [made for make in makers if (made := make(explanation))]
     sites, lobes = sites_drawing(explanation), lobes_drawing(explanation)
-    after = [drawing for drawing in (sites, lobes) if drawing]
+    brain, after = (
+        [replace(drawing, name=_of_block(drawing.name, block)) for drawing in some if drawing]
+        for some in ([make(explanation) for make in makers], [sites, lobes])
+    )
     positive, negative = explanation.signed(10)
     shown = explanation.pathways.head(LISTED)
     ones, up, down = ("columns", "Larger", "Smaller") if columns else ("pathways", "Stronger", "Weaker")
     html = render(
         "scaffold.html",
+        block=block,
         sentence=_sentence(explanation, core.method, core.seed),
         other=data.method if data.method != core.method else "",
         method=core.method,
         chance=_chance(explanation),
         caveat=_caveat(data, core.method),
         figures=[inline(drawing) for drawing in brain],
-        scene=scene(explanation),
+        scene=scene,
         columns=columns,
-        placed=len(explanation.places) > 0,
+        placed=len(explanation.places) > 0 or explanation.atlas.coords is not None,
         ones=ones,
-        positive=pathway_table(positive, "positive-pathways", f"{up} in people with the condition: the ten largest"),
-        negative=pathway_table(negative, "negative-pathways", f"{down} in people with the condition: the ten largest"),
+        positive=pathway_table(
+            positive,
+            _of_block("positive-pathways", block),
+            f"{up} in people with the condition: the ten largest",
+        ),
+        negative=pathway_table(
+            negative,
+            _of_block("negative-pathways", block),
+            f"{down} in people with the condition: the ten largest",
+        ),
         every_title=f"{_count_shown(len(shown), len(explanation.pathways))} {ones} that any fold selected",
         sites_title=f"Sites and {parts.kind}s" if lobes and (parts := explanation.parts) else "Sites",
         every=pathway_table(
-            shown, "pathways", f"{ones.capitalize()} by the size of d_com, whichever folds selected them", whole=True
+            shown,
+            _of_block("pathways", block),
+            f"{ones.capitalize()} by the size of d_com, whichever folds selected them",
+            whole=True,
         ),
         after=[inline(drawing) for drawing in after],
-        sites=_site_table(explanation),
+        sites=_site_table(explanation, block),
     )
     return Section("scaffold", "Scaffold", html, (*brain, *after))
+
+
+def _of_block(name: str, block: str) -> str:
+    """The name of a table or figure, of one block among several."""
+    return f"{name}-{block}" if block else name
 
 
 def _count_shown(n: int, total: int) -> str:
@@ -195,7 +226,7 @@ def _caveat(data: ReportData, method: str) -> str:
     )
 
 
-def _site_table(explanation: Explanation) -> Markup | None:
+def _site_table(explanation: Explanation, block: str) -> Markup | None:
     rows = explanation.sites(5)
     if not len(rows):
         return None
@@ -207,7 +238,8 @@ def _site_table(explanation: Explanation) -> Markup | None:
         Column("d_com", "d_com of all", fixed(4)),
     ]
     ones = "columns" if explanation.atlas.columns else "pathways"
-    return table(rows, columns, "pathways-by-site", f"The five largest contrasts of each site, among strong {ones}")
+    name = _of_block("pathways-by-site", block)
+    return table(rows, columns, name, f"The five largest contrasts of each site, among strong {ones}")
 
 
 @cache

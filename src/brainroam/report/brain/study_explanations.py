@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,8 @@ import pandas as pd
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.methods.explanation import Explanation
 from brainroam.report.data import ReportData
+
+Run: TypeAlias = tuple[RunSpec, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,17 @@ def explain_scaffold(data: ReportData) -> StudyExplanation | None:
     return next(filter(None, candidates), None)
 
 
+def explain_scaffolds(data: ReportData) -> dict[str, StudyExplanation]:
+    """`explain_scaffold` of each block by its name, of one measurement as ""; empty where no run kept one."""
+    for name in dict.fromkeys([data.method, "core", *data.names]):
+        runs = [run for run in runs_of(data, name) if "blocks" in run[1]["explanation"]]
+        if runs:
+            blocks = dict.fromkeys(block for _, result in runs for block in result["explanation"]["blocks"])
+            return {block: _of_block(name, runs, block) for block in blocks}
+    found = explain_scaffold(data)
+    return {"": found} if found else {}
+
+
 def explain_people(data: ReportData) -> StudyExplanation | None:
     """What moved each held-out person in the score of the report's method itself; None where its runs kept nothing."""
     return _of_runs(data, data.method, lambda kept: "people" in kept)
@@ -36,14 +49,20 @@ def explain_people(data: ReportData) -> StudyExplanation | None:
 
 def _of_runs(data: ReportData, name: str, wanted: Callable[[dict[str, Any]], bool]) -> StudyExplanation | None:
     runs = [run for run in runs_of(data, name) if wanted(run[1]["explanation"])]
-    if not runs:
-        return None
+    return _explain(name, runs, [result["explanation"] for _, result in runs]) if runs else None
+
+
+def _of_block(name: str, runs: list[Run], block: str) -> StudyExplanation:
+    runs = [run for run in runs if block in run[1]["explanation"]["blocks"]]
+    return _explain(name, runs, [result["explanation"]["blocks"][block] for _, result in runs])
+
+
+def _explain(name: str, runs: list[Run], kept: list[dict[str, Any]]) -> StudyExplanation:
     people = [held_out(*run) for run in runs]
-    explanation = Explanation([result["explanation"] for _, result in runs], people)
-    return StudyExplanation(name, runs[0][0].seed, explanation, pd.concat(people, ignore_index=True))
+    return StudyExplanation(name, runs[0][0].seed, Explanation(kept, people), pd.concat(people, ignore_index=True))
 
 
-def runs_of(data: ReportData, method: str) -> list[tuple[RunSpec, dict[str, Any]]]:
+def runs_of(data: ReportData, method: str) -> list[Run]:
     """Runs of a method that kept an explanation, of its first seed and repeat: others would show people repeatedly."""
     runs = data.explanations(method)
     if data.protocol == "halves":
