@@ -20,9 +20,32 @@ SHORT = {
     **{"thal": "thalamus", "caud": "caudate", "put": "putamen", "pal": "pallidum"},
     **{"hippo": "hippocampus", "amyg": "amygdala", "accumb": "accumbens"},
 }
+#: How ABCD's tables shorten regions of Desikan (cdk) and deep structures (scs), before lh or rh.
+ABCD = {
+    **{"cdacate": "caudalanteriorcingulate", "rracate": "rostralanteriorcingulate", "ptcate": "posteriorcingulate"},
+    **{"ihcate": "isthmuscingulate", "cdmdfr": "caudalmiddlefrontal", "rrmdfr": "rostralmiddlefrontal"},
+    **{"sufr": "superiorfrontal", "lobfr": "lateralorbitofrontal", "mobfr": "medialorbitofrontal"},
+    **{"parsopc": "parsopercularis", "parsobis": "parsorbitalis", "parstgris": "parstriangularis"},
+    **{"frpole": "frontalpole", "precn": "precentral", "postcn": "postcentral", "paracn": "paracentral"},
+    **{"supl": "superiorparietal", "ifpl": "inferiorparietal", "sm": "supramarginal", "pc": "precuneus"},
+    **{"sutm": "superiortemporal", "mdtm": "middletemporal", "iftm": "inferiortemporal"},
+    **{"tmpole": "temporalpole", "trvtm": "transversetemporal", "ehinal": "entorhinal", "parahpal": "parahippocampal"},
+    **{"locc": "lateraloccipital", "pericc": "pericalcarine"},
+    **{"tp": "thalamus", "hpus": "hippocampus", "aa": "accumbens"},
+}
 GYRI_AND_SULCI = {"g", "s", "fis", "pole"}  # words of Destrieux's names
 DEEP = {*SHORT.values(), "ventraldc", "brainstem"}
-NO_MEASURE = {"ctx", "aparc", "aseg", "proper", "area", ""}  # words of names that measure nothing: Accumbens-area
+NO_MEASURE = {
+    "ctx",
+    "aparc",
+    "aseg",
+    "proper",
+    "area",
+    "smri",
+    "cdk",
+    "scs",
+    "",
+}  # words of names that measure nothing: Accumbens-area
 
 
 class Place(NamedTuple):
@@ -43,12 +66,16 @@ def place_of(column: str) -> Place | None:
     (Place(side='left', region='bankssts', measure='thickness'), 'thalamus', 'left')
     >>> place_of("lh_MeanThickness_thickness"), place_of("lh_G&S_paracentral_area").region, place_of("Lhippo").region
     (None, 'g and s paracentral', 'hippocampus')
+    >>> place_of("smri_thick_cdk_cdacaterh"), place_of("smri_vol_scs_aal").region
+    (Place(side='right', region='caudalanteriorcingulate', measure='thick'), 'accumbens')
     >>> place_of("ctx_lh_cuneus").measure, place_of("thickness.left.cuneus").measure, place_of("Lhippo").measure
     ('measure', 'thickness', 'volume')
     """
     words = [word for word in re.split(r"[^A-Za-z0-9]+", column.replace("&", "_and_")) if word]
     if len(words) == 1 and (found := re.fullmatch(r"([LR])([a-z]+)", words[0])) and found[2] in SHORT:
         words = [found[1], SHORT[found[2]]]
+    elif {"cdk", "scs"} & set(words) and (found := re.fullmatch(r"(.+?)([lr])h?", words[-1])):
+        words = [*words[:-1], found[2], ABCD.get(found[1], found[1])]
     lower = [word.lower() for word in words]
     side = next((SIDES[word] for word in lower if word in SIDES), "")
     others = [word for word in lower if word not in SIDES]
