@@ -298,6 +298,16 @@ def test_without_motion_its_section_is_whole_sentences_and_says_what_age_and_sex
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_the_sites_where_age_is_known_are_counted_in_whole_numbers(tmp_path):
+    cohort = brainroam.make_cohort(n_sites=4, n_per_site=20, n_rois=8, seed=2)
+    table = cohort.table
+    known = pd.DataFrame({"mean_fd": np.nan, "age": table["age"].where(table["site"] != "S01")})
+    runs = pretend(tmp_path / "runs", cohort.with_columns(known), ["fc-ridge"], shift=1.5)
+    page = parse(brainroam.write_report(runs, tmp_path / "r.html"))
+    assert "at the 3 of 4 sites where all can be taken out" in page.get_element_by_id("confounding").text_content()
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
     brainroam.evaluate(cohort, ["majority"], tuning="fast", sites=["S01"], out=tmp_path / "runs")

@@ -204,7 +204,7 @@ def _sentence(data: ReportData, methods: pd.DataFrame) -> str:
     }
     left_over = [f"{row[key]:.2f} without {name}" for name, key in left.items() if np.isfinite(row[key])]
     if left_over:
-        few = f" at the {row['n_sites']} of {row['of_sites']} {data.unit}s where all can be taken out"
+        few = f" at the {row['n_sites']:.0f} of {row['of_sites']:.0f} {data.unit}s where all can be taken out"
         where = few if row["n_sites"] < row["of_sites"] else ""
         parts.append(f"The AUC of {data.method} is {row['auc']:.2f}{where}, and {', '.join(left_over)}.")
     if not (data.participants["mean_fd"] > 0).any():
