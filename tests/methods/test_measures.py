@@ -149,6 +149,23 @@ def test_a_method_that_needs_series_refuses_a_table(table, matrices):
         fitted("core-tp", matrices)
 
 
+def counts_of(series, larger=1):
+    """Counts of streamlines, of which one pair of regions has its own unit."""
+    counts = [np.round(np.exp(4 + 2 * np.corrcoef(x.T))) * (1 - np.eye(x.shape[1])) for x in series.series]
+    for matrix in counts:
+        matrix[0, 1] = matrix[1, 0] = larger * matrix[0, 1]
+    return Cohort(counts, series.table, series.atlas, measure="matrices")
+
+
+def test_core_reads_counts_edge_by_edge_so_that_the_unit_of_one_does_not_matter(series, tmp_path):
+    fitted = {k: TunedMethod(method_info("core"), epochs=0).fit(counts_of(series, k)) for k in (1, 1000)}
+    expected = fitted[1].score(counts_of(series))
+    np.testing.assert_allclose(fitted[1000].score(counts_of(series, 1000)), expected, rtol=1e-6)
+    save_method(tmp_path / "model", fitted[1], counts_of(series))
+    loaded, _ = load_method(tmp_path / "model", counts_of(series))
+    np.testing.assert_array_equal(loaded.score(counts_of(series)), expected)
+
+
 def test_core_reads_a_table_without_a_network_and_says_so(table):
     model = fitted("core", table)
     assert model.model_.core_.reading_.network is None

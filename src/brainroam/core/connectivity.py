@@ -145,6 +145,14 @@ def cohort_edges(cohort: Cohort, kind: str = "pearson", shrinkage: float = 0.5, 
     return cohort.per_person(edge_name(wanted), lambda arrays: features(arrays, cohort.measure, wanted))
 
 
+def readable_kind(kind: EdgeKind, measure: str, own_units: bool) -> EdgeKind:
+    """The kind of edges to read: of matrices in units of their own the edges as they are, whatever is asked for.
+
+    Counts of streamlines and covariances are no correlations, whose logarithm says something.
+    """
+    return PEARSON if measure == "matrices" and own_units else kind
+
+
 def features(arrays: Sequence[np.ndarray], measure: str, kind: EdgeKind) -> np.ndarray:
     """Features (n, M) of arrays that are series, matrices or rows of a table.
 

@@ -122,7 +122,8 @@ class CoreModel:
 
     def fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """Learn from labelled people of several sites; ``covariates`` are columns with a row for each of them."""
-        self.recipe = self.recipe.for_study(cohort.measure, cohort.target.is_number)
+        self.own_units_ = cohort.own_units
+        self.recipe = self.recipe.for_study(cohort.measure, cohort.target.is_number, self.own_units_)
         if self.recipe.skip == "none" and self.recipe.epochs == 0:
             raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')
         if self._trains():
@@ -422,6 +423,7 @@ class CoreModel:
         facts = {
             "n_rois": self.n_rois_,
             "measure": self.measure_,
+            "own_units": self.own_units_,
             "chosen": self.chosen_,
             "notes": self.notes_,
             "sites": scaffold.sites,
@@ -438,8 +440,9 @@ class CoreModel:
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned: the same scores, gates and contributions, bit for bit."""
         facts = json.loads(state["facts"].tobytes())
-        self.measure_ = facts["measure"]
-        self.recipe = self.recipe.for_study(self.measure_, is_number=False)  # thresholds are chosen: they stay
+        self.measure_, self.own_units_ = facts["measure"], facts["own_units"]
+        # Thresholds are chosen: they stay.
+        self.recipe = self.recipe.for_study(self.measure_, is_number=False, own_units=self.own_units_)
         pairs = Atlas("", ("",) * facts["n_rois"], columns=self.measure_ == "table").pairs
         _require_shapes(state, len(pairs), len(facts["sites"]), channels=3 if self.recipe.profiles else 1)
         stored = {"contrast": np.empty((0, len(pairs))), **part(state, "scaffold")}

@@ -82,6 +82,24 @@ def test_matrices_are_pooled_and_never_mixed_with_series(tmp_path):
         answer(series.select(["S01"]), read_message(tmp_path / "pool" / "request", REQUEST))
 
 
+def test_counts_are_pooled_edge_by_edge_so_that_the_unit_of_one_does_not_matter(tmp_path):
+    series = brainroam.make_cohort(n_sites=3, n_per_site=60, n_rois=10, seed=1)
+    scores = []
+    for larger in (1, 1000):
+        counts = [np.exp(4 + 2 * np.corrcoef(x.T)) * (1 - np.eye(10)) for x in series.series]
+        for matrix in counts:
+            matrix[0, 1] = matrix[1, 0] = larger * matrix[0, 1]
+        cohort = Cohort(counts, series.table, series.atlas, measure="matrices")
+        folder = tmp_path / str(larger)
+        for number in (1, 2):
+            pool = Pool(folder / "pool")
+            pool.receive(round_of(cohort, folder, number, folder / "pool"))
+            pool.advance()
+        scores.append(model_of(folder, cohort).score(cohort))
+    assert np.std(scores[0]) > 0
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def tables():
     """Columns of very different units; some people lack some of them."""

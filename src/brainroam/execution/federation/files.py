@@ -25,6 +25,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from brainroam import __version__
+from brainroam.core.connectivity import EdgeKind
 from brainroam.data.atlas import Atlas
 from brainroam.data.target import KINDS, ORDERED, TWO_CLASSES, Target
 from brainroam.errors import CONTROL, SummaryError, UsageError, listed, visible
@@ -67,6 +68,11 @@ class Settings:
     robust: bool = True
     huber_k: PositiveFloat = 1.345
     contrast: str = "mean"
+
+    @property
+    def edge_kind(self) -> EdgeKind:
+        """Edges that are read."""
+        return EdgeKind(self.kind, self.shrinkage, self.robust)
 
 
 @dataclass(frozen=True, eq=False)

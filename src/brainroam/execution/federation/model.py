@@ -110,6 +110,7 @@ def _core_arrays(
     facts = {
         "n_rois": int(like.atlas["n_regions"]),
         "measure": like.measure,
+        "own_units": like.own_units,
         "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "network": 0.0},
         "notes": list(notes),
         "sites": sites,

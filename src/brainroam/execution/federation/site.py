@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from brainroam.core.connectivity import cohort_edges
+from brainroam.core.connectivity import cohort_edges, readable_kind
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_summary import SiteProducts, SiteSummary, own_residuals
@@ -168,7 +168,7 @@ class _Block:
         covariates[list(untold or ())] = np.nan
         disclosable, withheld = disclosable_covariates(covariates, y, k)
         self.why |= withheld | dict(untold or {})
-        edges = cohort_edges(cohort, self.settings.kind, self.settings.shrinkage, self.settings.robust)
+        edges = cohort_edges(cohort, *readable_kind(self.settings.edge_kind, cohort.measure, own_units))
         self.people = People(mean_of_scans(edges, person), y, disclosable, k, own_units, level)
         #: Whose row each is, in the order of people.
         self.who = persons(cohort.table)[~pd.Series(person).duplicated().to_numpy()].tolist()
