@@ -50,3 +50,15 @@ def test_the_page_of_a_number_is_about_one_protocol(tmp_path):
     brainroam.evaluate(cohort, methods, protocol="cv", out=out, tuning="fast")
     page = brainroam.write_report(out, tmp_path / "report.html").read_text()
     assert "3 sites" in page and "in-distribution folds; brainroam compare shows it" in page
+
+
+def test_the_page_of_a_number_shows_what_goes_with_it(tmp_path):
+    made = table_cohort()
+    cohort = with_target(made.made_of(made.series, made.table, atlas=columns_of_table(NAMES, "wide")), "age")
+    brainroam.evaluate(cohort, ["core", "fc-ridge"], out=tmp_path / "runs", tuning="fast")
+    page = brainroam.write_report(tmp_path / "runs", tmp_path / "r.html", figures=tmp_path / "figures").read_text()
+    assert "A pathway is a column that goes with age in the same direction at most training sites" in page
+    assert "Larger where age is higher: the ten largest" in page
+    scaffold = page[page.index("<summary>Scaffold") : page.index("The columns</h4>")]
+    assert "with the condition" not in scaffold
+    assert (tmp_path / "figures" / "columns.png").exists()

@@ -33,7 +33,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 TOP_AT_SITES = 40
 STRONGEST = 200  # edges that stand for a method that weighs all of them
 KINDS = {
-    "scaffold": "d_com: median over sites of the difference between people with and without the condition",
+    "scaffold": "d_com: median over sites of {contrast}",
     "linear": "effect: mean size of the {one}'s part in the score, negative where a {larger} speaks against",
     "masks": "mean over people of the weight the method gives to the {one}",
 }
@@ -147,6 +147,8 @@ class Explanation:
         What each model says, see `brainroam.methods.explanation`.
     people : sequence of DataFrame
         For each model, the people it read: ``subject`` and ``site``, in its order.
+    number : str
+        The name of the number that is predicted; of classes none.
 
     Attributes
     ----------
@@ -167,9 +169,9 @@ class Explanation:
     True
     """
 
-    def __init__(self, folds: Sequence[Mapping[str, Any]], people: Sequence[pd.DataFrame]) -> None:
+    def __init__(self, folds: Sequence[Mapping[str, Any]], people: Sequence[pd.DataFrame], number: str = "") -> None:
         first = folds[0]
-        self.folds, self._people = list(folds), list(people)
+        self.folds, self._people, self.number = list(folds), list(people), number
         self.kind, self.measure = first["kind"], first.get("measure", "")
         names, mni, networks = (first["regions"].get(key) for key in ("name", "mni", "network"))
         coords = None if mni is None else np.asarray(mni, dtype=float)
@@ -184,7 +186,8 @@ class Explanation:
             raise UsageError(
                 f"the model is a {type(method).__name__}, which has no pathways; core, ensemble and linear methods have"
             )
-        return cls([content], [cohort.table[["subject", "site"]]])
+        number = cohort.target.name if cohort.target.is_number else ""
+        return cls([content], [cohort.table[["subject", "site"]]], number)
 
     def __repr__(self) -> str:
         what = "columns" if self.atlas.columns else f"pathways of {len(self.atlas)} regions"
@@ -200,7 +203,19 @@ class Explanation:
     def ranked_by(self) -> str:
         """Meaning of the order of pathways, or of the columns of a table, in words."""
         one, larger = ("column", "larger value") if self.atlas.columns else ("edge", "stronger edge")
-        return KINDS[self.kind].format(one=one, larger=larger)
+        return KINDS[self.kind].format(one=one, larger=larger, contrast=self.contrast)
+
+    @property
+    def contrast(self) -> str:
+        """What a site's contrast is, in words."""
+        if self.number:
+            return f"the slope on {self.number} within the site"
+        return "the difference between people with and without the condition"
+
+    @property
+    def where_positive(self) -> str:
+        """Where an edge with a positive contrast is stronger, in words."""
+        return f"where {self.number} is higher" if self.number else "in people with the condition"
 
     @cached_property
     def pathways(self) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import json
 import shlex
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -146,6 +146,14 @@ class ReportData:
     def comparison(self) -> Comparison:
         """Every compared method against the method of the report."""
         return self.compare(self.compared, self.method)
+
+    @cached_property
+    def of_protocol(self) -> Results:
+        """The results under the protocol of the page: sites under different ones are not put together."""
+        scores, predictions = (
+            frame[frame["protocol"] == self.protocol] for frame in (self.results.scores, self.results.predictions)
+        )
+        return replace(self.results, scores=scores, predictions=predictions)
 
     def compare(self, names: Sequence[str], reference: str, protocol: str | None = None) -> Comparison:
         """Some methods against one of them."""

@@ -37,8 +37,9 @@ MEANING = {
     "too few.",
     "calibration_slope": "1 is perfect; below 1 the probabilities are too extreme, above 1 too timid.",
     "d_com": "Consensus contrast: the median over training sites of the difference between people with and without the "
-    "condition. Positive: a stronger edge, or a larger value of a table, with the condition.",
-    "d_site": "The same difference at this site alone.",
+    "condition, or of the slope on a number. Positive: a stronger edge, or a larger value of a table, with the "
+    "condition or where the number is higher.",
+    "d_site": "The same at this site alone.",
     "covered": "Share of people whose answer contains their true class; 'either' contains both.",
     "decided": "Share of people for whom the answer is one class, not 'either'.",
     "difference": "Mean over sites, weighted as the AUC is, of the difference in AUC, in points of 0.01; positive: "

@@ -22,6 +22,8 @@ from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.splits import TITLES
 from brainroam.evaluation.stats import classes, numbers
 from brainroam.evaluation.stats.verdict import site_intervals
+from brainroam.report.brain.scaffold import scaffold_section
+from brainroam.report.brain.study_explanations import explain_scaffolds
 from brainroam.report.data import ReportData, read_data
 from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
 from brainroam.report.page import Drawing, render
@@ -102,13 +104,15 @@ def write_target_page(
 ) -> Path:
     """Write the report as one HTML file; the sections that are about the AUC of two classes are left out."""
     data = read_data(results, method)
-    target, chosen, results = results.target, data.method, _under(data.protocol, results)
+    target, chosen, results = results.target, data.method, data.of_protocol
     comparison = compare(results)
     content = (_number_content if target.is_number else _class_content)(results, chosen, comparison)
     adaptation = adaptation_section(data)
     beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
     confounds = number_confounding_section(data) if target.is_number else replace(confounding_section(data), gist="")
     beside += [confounds] if confounds.html else []
+    if target.is_number and explain_scaffolds(data):
+        beside += [scaffold_section(data)]
     beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []
@@ -134,16 +138,6 @@ def write_target_page(
         for drawing in [*content.drawings, *(drawing for section in beside for drawing in section.drawings)]:
             write(drawing, figures)
     return write_text(out, page + "\n")
-
-
-def _under(protocol: str, results: Results) -> Results:
-    """The results of one protocol: sites under different ones are not put together."""
-    scores, predictions = results.scores, results.predictions
-    return replace(
-        results,
-        scores=scores[scores["protocol"] == protocol],
-        predictions=predictions[predictions["protocol"] == protocol],
-    )
 
 
 def _other_protocols(data: ReportData) -> list[str]:

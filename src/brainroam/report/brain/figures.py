@@ -244,7 +244,7 @@ def connectome_drawing(explanation: Explanation) -> Drawing | None:
     positive, negative = explanation.signed(SHOWN)
     caption = (
         f"The {len(positive)} largest positive (vermilion) and {len(negative)} largest negative (blue) pathways by "
-        f"{measure_words(explanation)}. Positive: stronger in people with the condition. From the left and the right "
+        f"{measure_words(explanation)}. Positive: stronger {explanation.where_positive}. From the left and the right "
         "only pathways within that hemisphere are drawn."
         if explanation.kind == "scaffold"
         else f"The {len(positive) + len(negative)} largest pathways by {measure_words(explanation)}."
@@ -269,8 +269,8 @@ def chord_drawing(explanation: Explanation) -> Drawing | None:
     parts = explanation.parts
     lobes = f" Dots of one colour lie in one {parts.kind}." if parts else ""
     caption = (
-        f"The {len(display.values)} largest pathways between named regions; vermilion: stronger in people with the "
-        f"condition, blue: weaker. Thicker lines stand for larger contrasts.{lobes}"
+        f"The {len(display.values)} largest pathways between named regions; vermilion: stronger "
+        f"{explanation.where_positive}, blue: weaker. Thicker lines stand for larger contrasts.{lobes}"
     )
     return drawing("chord", caption, display)
 
@@ -327,8 +327,8 @@ def sites_drawing(explanation: Explanation) -> Drawing | None:
     names = [region_words(a) if a == b else f"{region_words(a)} - {region_words(b)}" for a, b in pairs]
     one, more = ("column", "larger") if explanation.atlas.columns else ("pathway", "stronger")
     caption = (
-        f"What each site itself shows on the {len(chosen)} strongest {one}s (vermilion: {more} in people with the "
-        f"condition). A row of one colour is a {one} the sites agree on. Grey: not measured there."
+        f"What each site itself shows on the {len(chosen)} strongest {one}s (vermilion: {more} "
+        f"{explanation.where_positive}). A row of one colour is a {one} the sites agree on. Grey: not measured there."
     )
     return Drawing("sites", caption, lambda: _site_map(wide, names))
 

@@ -122,8 +122,9 @@ def _places(places: pd.DataFrame, measures: list[str]) -> Figure:
 
 def _signs(explanation: Explanation) -> str:
     if explanation.kind == "scaffold":
-        return "vermilion: larger in people with the condition, blue: smaller"
-    return "vermilion: a larger value speaks for the condition, blue: against it"
+        return f"vermilion: larger {explanation.where_positive}, blue: smaller"
+    speaks = f"for a higher {explanation.number}" if explanation.number else "for the condition"
+    return f"vermilion: a larger value speaks {speaks}, blue: against it"
 
 
 def measure_words(explanation: Explanation) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from brainroam.evaluation.results import compare
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
 from brainroam.report.brain.glass import columns_drawing, places_drawing
@@ -84,12 +85,12 @@ def _describe(data: ReportData, core: StudyExplanation, block: str, scene: dict[
         positive=pathway_table(
             positive,
             _of_block("positive-pathways", block),
-            f"{up} in people with the condition: the ten largest",
+            f"{up} {explanation.where_positive}: the ten largest",
         ),
         negative=pathway_table(
             negative,
             _of_block("negative-pathways", block),
-            f"{down} in people with the condition: the ten largest",
+            f"{down} {explanation.where_positive}: the ten largest",
         ),
         every_title=f"{_count_shown(len(shown), len(explanation.pathways))} {ones} that any fold selected",
         sites_title=f"Sites and {parts.kind}s" if lobes and (parts := explanation.parts) else "Sites",
@@ -179,9 +180,14 @@ def _sentence(explanation: Explanation, method: str, seed: int) -> str:
     one = "a column" if columns else "an edge"
     every = f"{n_rois} columns" if columns else f"{n_rois * (n_rois - 1) // 2} edges between {n_rois} regions"
     count = f"{min(sizes)} to {max(sizes)}" if len(set(sizes)) > 1 else str(sizes[0])
+    differs = (
+        f"goes with {explanation.number}"
+        if explanation.number
+        else "differs between people with and without the condition"
+    )
     words = (
-        f"A pathway is {one} that differs between people with and without the condition in the same direction at most "
-        f"training sites; all pathways together are the scaffold. {method} (seed {seed}) keeps {count} of {every}"
+        f"A pathway is {one} that {differs} in the same direction at most training sites; all pathways together are "
+        f"the scaffold. {method} (seed {seed}) keeps {count} of {every}"
     )
     if "nu" in explanation.pathways:
         always = int((explanation.pathways["nu"] == 1).sum())
@@ -216,9 +222,11 @@ def _chance(explanation: Explanation) -> str:
 
 def _caveat(data: ReportData, method: str) -> str:
     """A model that is no better than guessing has pathways all the same; they then mean nothing."""
-    rows = data.comparison.table
+    is_number = data.results.target.is_number
+    rows = compare(data.of_protocol).table if is_number else data.comparison.table
     rows = rows[rows["method"] == method]
-    if rows.empty or not np.isfinite(rows["auc_low"].iloc[0]) or rows["auc_low"].iloc[0] > 0.5:
+    low, guessing = ("low", 0.0) if is_number else ("auc_low", 0.5)
+    if rows.empty or not np.isfinite(rows[low].iloc[0]) or rows[low].iloc[0] > guessing:
         return ""
     return (
         f"These data do not show that {method} is better than guessing. It has pathways all the same, because it must "

@@ -37,7 +37,7 @@ def explain_scaffolds(data: ReportData) -> dict[str, StudyExplanation]:
         runs = [run for run in runs_of(data, name) if "blocks" in run[1]["explanation"]]
         if runs:
             blocks = dict.fromkeys(block for _, result in runs for block in result["explanation"]["blocks"])
-            return {block: _of_block(name, runs, block) for block in blocks}
+            return {block: _of_block(data, name, runs, block) for block in blocks}
     found = explain_scaffold(data)
     return {"": found} if found else {}
 
@@ -49,17 +49,18 @@ def explain_people(data: ReportData) -> StudyExplanation | None:
 
 def _of_runs(data: ReportData, name: str, wanted: Callable[[dict[str, Any]], bool]) -> StudyExplanation | None:
     runs = [run for run in runs_of(data, name) if wanted(run[1]["explanation"])]
-    return _explain(name, runs, [result["explanation"] for _, result in runs]) if runs else None
+    return _explain(data, name, runs, [result["explanation"] for _, result in runs]) if runs else None
 
 
-def _of_block(name: str, runs: list[Run], block: str) -> StudyExplanation:
+def _of_block(data: ReportData, name: str, runs: list[Run], block: str) -> StudyExplanation:
     runs = [run for run in runs if block in run[1]["explanation"]["blocks"]]
-    return _explain(name, runs, [result["explanation"]["blocks"][block] for _, result in runs])
+    return _explain(data, name, runs, [result["explanation"]["blocks"][block] for _, result in runs])
 
 
-def _explain(name: str, runs: list[Run], kept: list[dict[str, Any]]) -> StudyExplanation:
-    people = [held_out(*run) for run in runs]
-    return StudyExplanation(name, runs[0][0].seed, Explanation(kept, people), pd.concat(people, ignore_index=True))
+def _explain(data: ReportData, name: str, runs: list[Run], kept: list[dict[str, Any]]) -> StudyExplanation:
+    people, target = [held_out(*run) for run in runs], data.results.target
+    explanation = Explanation(kept, people, target.name if target.is_number else "")
+    return StudyExplanation(name, runs[0][0].seed, explanation, pd.concat(people, ignore_index=True))
 
 
 def runs_of(data: ReportData, method: str) -> list[Run]:
@@ -73,9 +74,9 @@ def runs_of(data: ReportData, method: str) -> list[Run]:
 
 
 def held_out(spec: RunSpec, result: dict[str, Any]) -> pd.DataFrame:
-    """Subject, fold (as site), label, score and probability of the people a run held out, in its order."""
+    """Subject, fold (as site), label, score and, of two classes, probability of the people a run held out, in order."""
     table = pd.DataFrame({"site": spec.fold, **result["predictions"]})
-    return table[["subject", "site", "label", "score", "probability"]]
+    return table[table.columns.intersection(["subject", "site", "label", "score", "probability"])]
 
 
 def embeddings(data: ReportData, method: str) -> tuple[np.ndarray, pd.DataFrame] | None:
