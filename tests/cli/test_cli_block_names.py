@@ -129,3 +129,11 @@ def test_arrays_may_come_in_any_order_and_an_absent_block_is_named(place):
         model.predict_proba({"rest": cohort.series, "thickness": table}, **people)
     with pytest.raises(DataError, match="X holds one measurement; give a dictionary with"):
         model.predict_proba(cohort.series, **people)
+
+
+def test_ablations_read_the_blocks_that_all_of_them_can(place):
+    blocks = ["--block", f"anatomy={place / 'old.csv'}", "--set", "updates=2"]
+    done = run("ablate", place / "old", *blocks, "--tuning", "fast", "--held-out", "A", "--out", place / "ablation")
+    assert done.exit_code == 0, done.output
+    methods = pd.read_csv(place / "ablation" / "scores.csv")["method"]
+    assert len(methods) == 5 and methods.str.contains("[blocks=series,", regex=False).all()

@@ -168,8 +168,9 @@ def judge(
 ) -> None:
     """What `evaluate` and its short-cuts do: read the data, run what is missing, print the results.
 
-    Methods that nobody ``typed`` are left out where they do not suit the data.
+    Methods that nobody ``typed`` are left out where they do not suit the data, and read the blocks that all can read.
     """
+    from brainroam.evaluation.run_records import on_common_blocks
     from brainroam.evaluation.splits import protocol_of
     from brainroam.methods.registry import check_names
 
@@ -189,6 +190,8 @@ def judge(
         _warn_of_values(cohort)
         if methods is None or not typed:
             names = default_methods(names, cohort, design, partial(typer.echo, err=True), source.data)
+        if not typed:
+            names = on_common_blocks(names, cohort)
         from brainroam.audit.gate import evaluate
         from brainroam.cli.show_study import show_adaptation, show_results
 

@@ -308,6 +308,23 @@ def suitable_methods(methods: Sequence[str], cohort: Cohort) -> tuple[list[str],
     return fitting, reasons
 
 
+def on_common_blocks(methods: Sequence[str], cohort: Cohort) -> list[str]:
+    """Variants of a method on those blocks that all of them read, so that they differ in nothing else.
+
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
+    >>> table = brainroam.Cohort([x[:1] for x in cohort.series], cohort.table, measure="table")
+    >>> on_common_blocks(["core", "core-tp"], cohort.with_block("anatomy", table, "rest"))
+    ['core[blocks=rest]', 'core-tp[blocks=rest]']
+    """
+    resolved = resolve(methods)
+    reads = set.intersection(*(set(info.reads) for info, _ in resolved))
+    common = [name for name, block in cohort.blocks.items() if block.measure in reads]
+    if len(common) in (0, len(cohort.blocks)):
+        return list(methods)
+    return [full_name(info.name, {**fixed, "blocks": "+".join(common)}) for info, fixed in resolved]
+
+
 def _configure(methods: Any, protocol: str, parameters: Mapping[str, Any]) -> list[tuple[MethodInfo, dict[str, Any]]]:
     """Each method with its fixed parameters, by the name its results will have."""
     configured: dict[str, tuple[MethodInfo, dict[str, Any]]] = {}
