@@ -157,8 +157,9 @@ def counts_of(series, larger=1):
     return Cohort(counts, series.table, series.atlas, measure="matrices")
 
 
-def test_core_reads_counts_edge_by_edge_so_that_the_unit_of_one_does_not_matter(series, tmp_path):
-    fitted = {k: TunedMethod(method_info("core"), epochs=0).fit(counts_of(series, k)) for k in (1, 1000)}
+@pytest.mark.parametrize(("name", "fixed"), [("core", {"epochs": 0}), ("scaffold-ridge", {})])
+def test_counts_are_read_edge_by_edge_so_that_the_unit_of_one_does_not_matter(series, tmp_path, name, fixed):
+    fitted = {k: TunedMethod(method_info(name), **fixed).fit(counts_of(series, k)) for k in (1, 1000)}
     expected = fitted[1].score(counts_of(series))
     np.testing.assert_allclose(fitted[1000].score(counts_of(series, 1000)), expected, rtol=1e-6)
     save_method(tmp_path / "model", fitted[1], counts_of(series))
@@ -317,7 +318,8 @@ def test_the_penalty_of_a_table_is_weaker_where_a_large_factor_hides_the_effect(
     assert np.corrcoef(score, held_out.labels)[0, 1] > np.corrcoef(strong, held_out.labels)[0, 1] + 0.1
 
 
-def test_core_reads_a_table_of_many_tiny_sites():
+@pytest.mark.parametrize("method", ["core", "scaffold-ridge"])
+def test_a_scaffold_of_a_table_of_many_tiny_sites_is_not_nearly_empty(method):
     """Where sites have four people signs hardly agree: a threshold of agreement leaves a few columns, or none."""
     cohort = table_cohort(n_sites=50, n_per_site=4, n_columns=100, missing=0, seed=1)
     rng = np.random.default_rng(0)
@@ -328,9 +330,9 @@ def test_core_reads_a_table_of_many_tiny_sites():
     train, new = cohort.select(cohort.sites[:40]), cohort.select(cohort.sites[40:])
     site, case = new.table["site"].to_numpy(), new.labels == 1
     pairs = np.equal.outer(site, site) & case[:, None] & ~case
-    scores = {name: TunedMethod(method_info(name), "default").fit(train).score(new) for name in ("core", "fc-ridge")}
+    scores = {name: TunedMethod(method_info(name), "default").fit(train).score(new) for name in (method, "fc-ridge")}
     order = {name: (x[:, None] > x)[pairs].mean() for name, x in scores.items()}
-    assert order["core"] > order["fc-ridge"] - 0.05
+    assert order[method] > order["fc-ridge"] - 0.05
 
 
 @pytest.mark.filterwarnings("error")

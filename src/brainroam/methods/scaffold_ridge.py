@@ -5,6 +5,9 @@
     score  = (r_res / s)' w                                           (anybody; frozen, site-agnostic)
 
 over the edges of the scaffold, each divided by its residual standard deviation s. A missing edge has residual 0.
+
+Columns of a table, and edges in units of their own, are all read unless thresholds are given: columns are hundreds, and
+at sites of a few people their signs hardly agree whatever is true.
 """
 
 from collections.abc import Sequence
@@ -15,7 +18,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from brainroam.core.connectivity import EdgeKind, cohort_edges
+from brainroam.core.connectivity import PEARSON, EdgeKind, cohort_edges, readable_kind
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
@@ -28,6 +31,9 @@ from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import Percentile
+
+THRESHOLDS = 80, 0.75, 0.70
+EVERYTHING = 0, 0.0, 0.0
 
 
 class ScaffoldRidge(Method):
@@ -53,9 +59,9 @@ class ScaffoldRidge(Method):
         shrinkage: NonNegativeFloat = 0.7,
         robust: bool = True,
         penalties: Annotated[Sequence[PositiveFloat], Field(min_length=1)] = (3, 10, 30),
-        tau_percentile: Percentile = 80,
-        eta: NonNegativeFloat = 0.75,
-        zeta: NonNegativeFloat = 0.70,
+        tau_percentile: Percentile = THRESHOLDS[0],
+        eta: NonNegativeFloat = THRESHOLDS[1],
+        zeta: NonNegativeFloat = THRESHOLDS[2],
         slopes: Slopes = "shrunken",
         covariates: Sequence[str] | None = None,
     ) -> None:
@@ -66,6 +72,7 @@ class ScaffoldRidge(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Deconfound, select, solve."""
+        self.read_ = readable_kind(self.kind, cohort.measure, cohort.own_units)
         statistics = self._statistics(cohort)
         self.reading_ = self._reading(statistics, list(np.unique(statistics.site)))
         self.notes_ = statistics.deconfounder.notes_
@@ -115,24 +122,28 @@ class ScaffoldRidge(Method):
         """Deconfounder, edges and their weights."""
         reading = self.reading_
         frozen = {f"deconfounder.{name}": value for name, value in reading.deconfounder.state().items()}
-        return {"edges": reading.edges, "coef": reading.coef, **frozen}
+        is_pearson = np.array(float(self.read_ == PEARSON))
+        return {"edges": reading.edges, "coef": reading.coef, "is_pearson": is_pearson, **frozen}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         deconfounder = SiteDeconfounder().load_state(part(state, "deconfounder"))
         self.reading_ = _Reading(deconfounder, state["edges"], state["coef"])
+        self.read_ = PEARSON if state["is_pearson"] else self.kind
         return self
 
     def _values(self, cohort: Cohort) -> np.ndarray:
-        return cohort_edges(cohort, *self.kind)[:, self.reading_.edges]
+        return cohort_edges(cohort, *self.read_)[:, self.reading_.edges]
 
     def _statistics(self, cohort: Cohort) -> SiteStatistics:
         deconfounder = SiteDeconfounder(slopes=self.slopes)
-        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, self.kind, "mean")
+        kind = readable_kind(self.kind, cohort.measure, cohort.own_units)
+        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, kind, "mean")
 
     def _reading(self, statistics: SiteStatistics, sites: Sequence[str]) -> "_Reading":
         """The linear reading from the people of these sites."""
-        edges = statistics.scaffold(sites, *self.thresholds).edges
+        is_wide = bool(statistics.spread) and self.thresholds == THRESHOLDS
+        edges = statistics.scaffold(sites, *(EVERYTHING if is_wide else self.thresholds)).edges
         here = np.flatnonzero(np.isin(statistics.site, sites))
         deconfounder = statistics.deconfounder_at(sites)
         residuals = within_sites(statistics.residuals_of(here, edges, deconfounder), statistics.site[here])
