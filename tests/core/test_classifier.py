@@ -192,6 +192,15 @@ def test_labels_may_be_words_and_the_larger_one_is_the_condition(small):
     assert clf.classes_.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize(("n_per_site", "is_chosen"), [(8, True), (16, True), (20, False), (40, False)])
+def test_held_out_sites_choose_the_thresholds_where_sites_are_too_small_to_agree(n_per_site, is_chosen):
+    cohort = make_cohort(n_sites=4, n_per_site=n_per_site, n_rois=8, seed=1)
+    model = CoreModel(Recipe(epochs=0)).fit(cohort, cohort.covariates())
+    assert model.recipe.tau_percentile == ((0, 80) if is_chosen else 80)
+    given = CoreModel(Recipe(epochs=0, tau_percentile=70)).fit(cohort, cohort.covariates())
+    assert given.recipe.tau_percentile == given.chosen_["tau_percentile"] == 70
+
+
 def test_thresholds_are_chosen_on_inner_sites_among_those_that_differ(small):
     grid = {"tau_percentile": [50, 60], "eta": [0.7, 0.74, 0.75]}  # with four sites all three eta mean three of four
     clf = fitted(small, **(SMALL | grid))

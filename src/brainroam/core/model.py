@@ -26,11 +26,11 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways
 from brainroam.core.penalties import mix_readings, prior_of
 from brainroam.core.profile import profiles_of, windows_in_volumes
-from brainroam.core.recipe import OURS, Recipe
-from brainroam.core.scaffold import Scaffold, distinct_thresholds
+from brainroam.core.recipe import ETA, OURS, Recipe
+from brainroam.core.scaffold import Scaffold, distinct_thresholds, expected_agreement
 from brainroam.core.site_folds import NOBODY, AnyEpisode, LeftOut, SiteFolds, UnreadEpisode, predict_logits
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
-from brainroam.core.targets import is_number
+from brainroam.core.targets import is_number, site_target
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, EmptyScaffoldError, MemoryLimitError, UsageError, listed
@@ -123,7 +123,8 @@ class CoreModel:
     def fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """Learn from labelled people of several sites; ``covariates`` are columns with a row for each of them."""
         self.own_units_ = cohort.own_units
-        self.recipe = self.recipe.for_study(cohort.measure, cohort.target.is_number, self.own_units_)
+        is_wide = cohort.target.is_number or self.own_units_ or _are_small(cohort)
+        self.recipe = self.recipe.for_study(cohort.measure, self.own_units_, is_wide)
         if self.recipe.skip == "none" and self.recipe.epochs == 0:
             raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')
         if self._trains():
@@ -442,7 +443,7 @@ class CoreModel:
         facts = json.loads(state["facts"].tobytes())
         self.measure_, self.own_units_ = facts["measure"], facts["own_units"]
         # Thresholds are chosen: they stay.
-        self.recipe = self.recipe.for_study(self.measure_, is_number=False, own_units=self.own_units_)
+        self.recipe = self.recipe.for_study(self.measure_, self.own_units_, is_wide=False)
         pairs = Atlas("", ("",) * facts["n_rois"], columns=self.measure_ == "table").pairs
         _require_shapes(state, len(pairs), len(facts["sites"]), channels=3 if self.recipe.profiles else 1)
         stored = {"contrast": np.empty((0, len(pairs))), **part(state, "scaffold")}
@@ -462,6 +463,11 @@ class CoreModel:
             network.load_state_dict(weights)
         self.set_reading(pathways, choice, network)
         return self
+
+
+def _are_small(cohort: Cohort) -> bool:
+    """Whether sites are so small that a usual contrast does not have its sign at as many as must agree."""
+    return expected_agreement(site_target(cohort), cohort.table["site"].to_numpy()) < ETA
 
 
 def refuse_empty(cohort: Cohort) -> None:

@@ -18,6 +18,8 @@ from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.errors import unknown
 from brainroam.utils.parameters import Percentile, require_settings
 
+ETA = 0.75  # share of sites whose signs must agree
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -116,7 +118,7 @@ class Recipe:
     window_seconds: PositiveFloat | None = None
     stride_seconds: PositiveFloat | None = None
     tau_percentile: Percentile | Sequence[Percentile] = 80
-    eta: NonNegativeFloat | Sequence[NonNegativeFloat] = 0.75
+    eta: NonNegativeFloat | Sequence[NonNegativeFloat] = ETA
     zeta: NonNegativeFloat = 0.70
     contrast: str = "mean"
     bootstrap: str = "sites"
@@ -171,24 +173,24 @@ class Recipe:
             slopes=self.slopes,
         )
 
-    def for_study(self, measure: str, is_number: bool, own_units: bool = False) -> "Recipe":
-        """The recipe for a measure and a kind of target: without steps that need series, with thresholds to choose.
+    def for_study(self, measure: str, own_units: bool, is_wide: bool) -> "Recipe":
+        """The recipe for a measure: without steps that need series, with thresholds to choose where much is to be read.
 
         Matrices have no time course, so no temporal profiles. Columns of a table share no regions, so there is no line
         graph for the network either: the linear reading of the scaffold stands alone.
 
-        Columns are hundreds, not thousands, and at sites of a few people, as tables often have, signs hardly agree
-        whatever is true. A number goes with edges everywhere, each a little, and so do classes with edges in units of
-        their own. So for these, where the thresholds are ours, held-out sites choose whether everything is read or the
-        fifth with the largest consensus, and whether signs must agree.
+        Columns are hundreds, not thousands, and at sites of a few people signs hardly agree whatever is true. A number
+        goes with edges everywhere, each a little, and so do classes with edges in units of their own. So for these
+        (``is_wide``), where the thresholds are ours, held-out sites choose whether everything is read or the fifth with
+        the largest consensus, and whether signs must agree.
         """
         recipe = self if measure == "series" else replace(self, profiles=False)
         recipe = replace(recipe, **readable_kind(self.edge_kind, measure, own_units)._asdict())
         if measure == "table":
             recipe = replace(recipe, epochs=0)
         ours = (self.tau_percentile, self.eta, self.zeta) == (OURS.tau_percentile, OURS.eta, OURS.zeta)
-        chosen = measure == "table" or ((own_units or is_number) and self.skip == "ridge")
-        return replace(recipe, tau_percentile=(0, 80), eta=(0, 0.75), zeta=0.0) if ours and chosen else recipe
+        chosen = measure == "table" or (is_wide and self.skip == "ridge")
+        return replace(recipe, tau_percentile=(0, 80), eta=(0, ETA), zeta=0.0) if ours and chosen else recipe
 
     def changes(self) -> dict[str, Any]:
         """The settings that differ from ours.

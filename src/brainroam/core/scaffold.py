@@ -40,7 +40,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from scipy.special import comb
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from brainroam.core.site_fit import huber_mean, huber_regression
 from brainroam.core.targets import is_number, sites_with_numbers, slopes
@@ -50,6 +50,8 @@ from brainroam.utils.html import html_summary
 from brainroam.utils.parameters import Percentile, require_settings
 
 CONTRASTS = ("mean", "huber")
+
+USUAL_CONTRAST = 1 / 3  # of an edge, in standard deviations of people; few differ by more
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +104,27 @@ class Scaffold:
     def signs(self) -> np.ndarray:
         """sgn(d_com) of the selected edges."""
         return np.sign(self.consensus[self.edges])
+
+
+def expected_agreement(y: np.ndarray, site: np.ndarray) -> float:
+    """Chance that a true contrast has its sign at a site, mean over the sites with both classes.
+
+    Of m cases and n controls their means differ by d +- sqrt(1/m + 1/n) standard deviations, so that is
+    Phi(d sqrt(m n / (m + n))), here with d = `USUAL_CONTRAST`. Where it is below eta, no edge can be expected to pass.
+    Of several classes (indicators (n, K)) each is compared with all others.
+
+    >>> y, site = np.tile([0, 1], 40), np.repeat(list("AB"), 40)
+    >>> round(expected_agreement(y, site), 2), round(expected_agreement(y[:12], site[34:46]), 2)
+    (0.85, 0.66)
+    """
+    chances = []
+    for of_class in y.reshape(len(y), -1).T > 0:
+        for name in np.unique(site):
+            here = of_class[site == name]
+            m, n = here.sum(), (~here).sum()
+            if m and n:
+                chances.append(norm.cdf(USUAL_CONTRAST * np.sqrt(m * n / (m + n))))
+    return float(np.mean(chances)) if chances else 1.0
 
 
 def edges_of(scaffolds: Iterable[Scaffold]) -> np.ndarray:
