@@ -6,8 +6,8 @@
 
 over the edges of the scaffold, each divided by its residual standard deviation s. A missing edge has residual 0.
 
-Columns of a table, and edges in units of their own, are all read unless thresholds are given: columns are hundreds, and
-at sites of a few people their signs hardly agree whatever is true.
+Columns of a table, and edges in units of their own, are all read unless thresholds are given: columns are hundreds. So
+is everything where sites are so small that signs hardly agree whatever is true (`scaffold.expected_agreement`).
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,9 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from brainroam.core.connectivity import PEARSON, EdgeKind, cohort_edges, readable_kind
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
 from brainroam.core.ridge import ridge_weights
+from brainroam.core.scaffold import expected_agreement
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
-from brainroam.core.targets import ridge_target, within_sites
+from brainroam.core.targets import is_number, ridge_target, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, training_sites
 from brainroam.errors import EmptyScaffoldError
@@ -140,10 +141,15 @@ class ScaffoldRidge(Method):
         kind = readable_kind(self.kind, cohort.measure, cohort.own_units)
         return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, kind, "mean")
 
+    def _thresholds_for(self, statistics: SiteStatistics) -> tuple[float, float, float]:
+        y, eta = statistics.y, THRESHOLDS[1]
+        is_small = not is_number(y) and expected_agreement(y, statistics.site) < eta
+        is_wide = bool(statistics.spread) or is_small
+        return EVERYTHING if is_wide and self.thresholds == THRESHOLDS else self.thresholds
+
     def _reading(self, statistics: SiteStatistics, sites: Sequence[str]) -> "_Reading":
         """The linear reading from the people of these sites."""
-        is_wide = bool(statistics.spread) and self.thresholds == THRESHOLDS
-        edges = statistics.scaffold(sites, *(EVERYTHING if is_wide else self.thresholds)).edges
+        edges = statistics.scaffold(sites, *self._thresholds_for(statistics)).edges
         here = np.flatnonzero(np.isin(statistics.site, sites))
         deconfounder = statistics.deconfounder_at(sites)
         residuals = within_sites(statistics.residuals_of(here, edges, deconfounder), statistics.site[here])
