@@ -123,7 +123,8 @@ class CoreModel:
     def fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """Learn from labelled people of several sites; ``covariates`` are columns with a row for each of them."""
         self.own_units_ = cohort.own_units
-        is_wide = cohort.target.is_number or self.own_units_ or _are_small(cohort)
+        agreement = expected_agreement(site_target(cohort), cohort.table["site"].to_numpy())
+        is_wide = cohort.target.is_number or self.own_units_ or agreement < ETA
         self.recipe = self.recipe.for_study(cohort.measure, self.own_units_, is_wide)
         if self.recipe.skip == "none" and self.recipe.epochs == 0:
             raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')
@@ -463,11 +464,6 @@ class CoreModel:
             network.load_state_dict(weights)
         self.set_reading(pathways, choice, network)
         return self
-
-
-def _are_small(cohort: Cohort) -> bool:
-    """Whether sites are so small that a usual contrast does not have its sign at as many as must agree."""
-    return expected_agreement(site_target(cohort), cohort.table["site"].to_numpy()) < ETA
 
 
 def refuse_empty(cohort: Cohort) -> None:
