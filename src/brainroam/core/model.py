@@ -26,8 +26,8 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways
 from brainroam.core.penalties import mix_readings, prior_of
 from brainroam.core.profile import profiles_of, windows_in_volumes
-from brainroam.core.recipe import ETA, OURS, Recipe
-from brainroam.core.scaffold import Scaffold, distinct_thresholds, expected_agreement
+from brainroam.core.recipe import OURS, Recipe
+from brainroam.core.scaffold import Scaffold, are_too_small, distinct_thresholds
 from brainroam.core.site_folds import NOBODY, AnyEpisode, LeftOut, SiteFolds, UnreadEpisode, predict_logits
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
 from brainroam.core.targets import is_number, site_target
@@ -123,8 +123,8 @@ class CoreModel:
     def fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
         """Learn from labelled people of several sites; ``covariates`` are columns with a row for each of them."""
         self.own_units_ = cohort.own_units
-        agreement = expected_agreement(site_target(cohort), cohort.table["site"].to_numpy())
-        is_wide = cohort.target.is_number or self.own_units_ or agreement < ETA
+        is_small = are_too_small(site_target(cohort), cohort.table["site"].to_numpy())
+        is_wide = cohort.target.is_number or self.own_units_ or is_small
         self.recipe = self.recipe.for_study(cohort.measure, self.own_units_, is_wide)
         if self.recipe.skip == "none" and self.recipe.epochs == 0:
             raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')

@@ -18,7 +18,7 @@ from brainroam.core.deconfound import FitOn, SiteDeconfounder, Slopes
 from brainroam.errors import unknown
 from brainroam.utils.parameters import Percentile, require_settings
 
-ETA = 0.75  # share of sites whose signs must agree
+TAU_PERCENTILE, ETA, ZETA = 80, 0.75, 0.70  # of the scaffold, as in the paper
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ class Recipe:
     stretch: PositiveInt | None = 10
     window_seconds: PositiveFloat | None = None
     stride_seconds: PositiveFloat | None = None
-    tau_percentile: Percentile | Sequence[Percentile] = 80
+    tau_percentile: Percentile | Sequence[Percentile] = TAU_PERCENTILE
     eta: NonNegativeFloat | Sequence[NonNegativeFloat] = ETA
-    zeta: NonNegativeFloat = 0.70
+    zeta: NonNegativeFloat = ZETA
     contrast: str = "mean"
     bootstrap: str = "sites"
     budget: PositiveFloat | None = None
@@ -190,7 +190,9 @@ class Recipe:
             recipe = replace(recipe, epochs=0)
         ours = (self.tau_percentile, self.eta, self.zeta) == (OURS.tau_percentile, OURS.eta, OURS.zeta)
         chosen = measure == "table" or (is_wide and self.skip == "ridge")
-        return replace(recipe, tau_percentile=(0, 80), eta=(0, ETA), zeta=0.0) if ours and chosen else recipe
+        if not (ours and chosen):
+            return recipe
+        return replace(recipe, tau_percentile=(0, TAU_PERCENTILE), eta=(0, ETA), zeta=0.0)
 
     def changes(self) -> dict[str, Any]:
         """The settings that differ from ours.

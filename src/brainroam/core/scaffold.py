@@ -42,6 +42,7 @@ import pandas as pd
 from scipy.special import comb
 from scipy.stats import binom, norm
 
+from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
 from brainroam.core.site_fit import huber_mean, huber_regression
 from brainroam.core.targets import is_number, sites_with_numbers, slopes
 from brainroam.data.names import site_names
@@ -50,7 +51,6 @@ from brainroam.utils.html import html_summary
 from brainroam.utils.parameters import Percentile, require_settings
 
 CONTRASTS = ("mean", "huber")
-
 USUAL_CONTRAST = 1 / 3  # of an edge, in standard deviations of people; few differ by more
 
 
@@ -117,14 +117,21 @@ def expected_agreement(y: np.ndarray, site: np.ndarray) -> float:
     >>> round(expected_agreement(y, site), 2), round(expected_agreement(y[:12], site[34:46]), 2)
     (0.85, 0.66)
     """
-    chances = []
-    for of_class in y.reshape(len(y), -1).T > 0:
-        for name in np.unique(site):
-            here = of_class[site == name]
-            m, n = here.sum(), (~here).sum()
-            if m and n:
-                chances.append(norm.cdf(USUAL_CONTRAST * np.sqrt(m * n / (m + n))))
-    return float(np.mean(chances)) if chances else 1.0
+    in_class = y.reshape(len(y), -1) > 0
+    m = np.array([in_class[site == name].sum(axis=0) for name in np.unique(site)])
+    n = np.array([(~in_class[site == name]).sum(axis=0) for name in np.unique(site)])
+    both = (m > 0) & (n > 0)
+    m, n = m[both], n[both]
+    return float(norm.cdf(USUAL_CONTRAST * np.sqrt(m * n / (m + n))).mean()) if both.any() else 1.0
+
+
+def are_too_small(y: np.ndarray, site: np.ndarray) -> bool:
+    """Whether sites are so small that no edge can be expected to pass eta; a number has no classes to count.
+
+    >>> [are_too_small(np.tile([0, 1], 2 * k), np.repeat(["A", "B"], 2 * k)) for k in (4, 10)]
+    [True, False]
+    """
+    return not is_number(y) and expected_agreement(y, site) < ETA
 
 
 def edges_of(scaffolds: Iterable[Scaffold]) -> np.ndarray:
@@ -137,9 +144,9 @@ def extract_scaffold(
     residuals: np.ndarray,
     y: np.ndarray,
     site: np.ndarray,
-    tau_percentile: float = 80,
-    eta: float = 0.75,
-    zeta: float = 0.70,
+    tau_percentile: float = TAU_PERCENTILE,
+    eta: float = ETA,
+    zeta: float = ZETA,
     bootstrap: str = "sites",
     n_boot: int = 1000,
     random_state: int = 0,
@@ -229,9 +236,9 @@ def site_contrasts(
 def select_scaffold(
     contrast: np.ndarray,
     sites: Sequence[str],
-    tau_percentile: Percentile = 80,
-    eta: float = 0.75,
-    zeta: float = 0.70,
+    tau_percentile: Percentile = TAU_PERCENTILE,
+    eta: float = ETA,
+    zeta: float = ZETA,
     stability: np.ndarray | None = None,
     every_edge: bool = True,
 ) -> Scaffold:
@@ -447,9 +454,9 @@ def _blocks(total: int, size: int) -> Iterator[int]:
 def flipped_strengths(
     contrast: np.ndarray,
     sites: Sequence[str],
-    tau_percentile: float = 80,
-    eta: float = 0.75,
-    zeta: float = 0.70,
+    tau_percentile: float = TAU_PERCENTILE,
+    eta: float = ETA,
+    zeta: float = ZETA,
     n_flips: int = 128,
     seed: int = 0,
 ) -> np.ndarray:

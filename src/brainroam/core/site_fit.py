@@ -309,8 +309,14 @@ def fit_site(values: np.ndarray, raw: np.ndarray, huber_k: float, huber_delta: f
         variance = _slope_variance(design[:, kept], values[:, columns], coef) / scale[kept[1:] - 1, None] ** 2
         plain = np.column_stack([np.ones(len(raw)), raw])[present]
         result.record(columns, kept, intercept, slope, variance, plain)
-    result.centre, result.leverage = centre, leverage_of((raw - centre).T @ (raw - centre))
+    result.centre, result.leverage = centre, leverage_of(scatter_of(raw))
     return result
+
+
+def scatter_of(raw: np.ndarray) -> np.ndarray:
+    """sum q q' (d, d) of covariates (n, d) about their mean."""
+    centred = raw - raw.mean(axis=0)
+    return centred.T @ centred
 
 
 def leverage_of(scatter: np.ndarray) -> np.ndarray:

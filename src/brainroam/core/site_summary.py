@@ -38,7 +38,7 @@ from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
-from brainroam.core.site_fit import SiteFit, huber_mean, leverage_of
+from brainroam.core.site_fit import SiteFit, huber_mean, leverage_of, scatter_of
 from brainroam.core.site_statistics import SiteStatistics, spread_of
 from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
@@ -110,7 +110,7 @@ class SiteSummary:
         return cls(
             by_target.counts,
             np.where(is_known, by_target.covariate_mean, np.nan),
-            _scatter(raw - raw.mean(axis=0)),
+            scatter_of(raw),
             deconfounder.site_fits[0],
             by_target.contrast,
             spread_of(residuals) if own_units else None,
@@ -475,7 +475,3 @@ def _expand_rows(values: np.ndarray, names: Sequence[str], classes: Sequence[str
 def _weighted_sum(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Weighted sum over the classes that take part, NaN where one of them is."""
     return weights[weights != 0] @ means[weights != 0]
-
-
-def _scatter(centred: np.ndarray) -> np.ndarray:
-    return centred.T @ centred

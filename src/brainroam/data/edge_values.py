@@ -45,7 +45,7 @@ def largest_edge(x: np.ndarray) -> float:
     >>> largest_edge(np.array([[9.0, -0.5], [-0.5, 9.0]]))
     0.5
     """
-    return float(np.abs(_edges_alone(x)).max())
+    return float(np.abs(edges_alone(x)).max())
 
 
 def are_fisher_z(matrices: Sequence[np.ndarray], as_given: Sequence[np.ndarray] | None = None) -> bool:
@@ -76,7 +76,7 @@ def is_fisher_z(x: np.ndarray, diagonal: np.ndarray) -> bool:
     >>> [is_fisher_z(x, np.zeros(40)) for x in (r, np.tanh(z), z)]
     [False, False, True]
     """
-    edges, largest = _edges_alone(x), largest_edge(x)
+    edges, largest = edges_alone(x), largest_edge(x)
     if not 0 < largest <= MOST_Z:
         return False
     if largest > 1 + 1e-6:
@@ -98,7 +98,7 @@ def negative_share(edges: np.ndarray) -> float:
     return float(np.abs(values[values < 0]).sum() / np.abs(values).sum())
 
 
-def _edges_alone(x: np.ndarray) -> np.ndarray:
+def edges_alone(x: np.ndarray) -> np.ndarray:
     """The edges of a matrix; 0 on the diagonal and where one is missing."""
     return np.where(np.eye(len(x), dtype=bool) | ~np.isfinite(x), 0.0, x)
 
@@ -110,7 +110,7 @@ def in_own_units(x: np.ndarray) -> float:
     >>> in_own_units(one), in_own_units(100 * one), in_own_units(one**5)
     (0.0, 1.0, 1.0)
     """
-    edges, largest = _edges_alone(x), largest_edge(x)
+    edges, largest = edges_alone(x), largest_edge(x)
     if largest == 0:
         return float("nan")
     heavy = edges.min() >= 0 and np.median(edges[edges > 0]) < HEAVY * largest

@@ -15,7 +15,7 @@ from math import isqrt
 
 import numpy as np
 
-from brainroam.data.edge_values import negative_share
+from brainroam.data.edge_values import edges_alone, negative_share
 
 ORDERS = ("upper", "lower")
 WERE_READ = "were read as triangles"
@@ -91,5 +91,4 @@ def _order_with_diagonal(rows: np.ndarray) -> str | None:
 
 def _share(matrices: np.ndarray) -> float:
     """The median share of negative eigenvalues; of Fisher's z that of their correlations."""
-    edges = np.where(np.isfinite(matrices), matrices, 0.0) * ~np.eye(matrices.shape[1], dtype=bool)
-    return float(np.median([min(negative_share(x), negative_share(np.tanh(x))) for x in edges]))
+    return float(np.median([min(negative_share(x), negative_share(np.tanh(x))) for x in map(edges_alone, matrices)]))

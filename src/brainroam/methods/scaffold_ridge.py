@@ -7,7 +7,7 @@
 over the edges of the scaffold, each divided by its residual standard deviation s. A missing edge has residual 0.
 
 Columns of a table, and edges in units of their own, are all read unless thresholds are given: columns are hundreds. So
-is everything where sites are so small that signs hardly agree whatever is true (`scaffold.expected_agreement`).
+is everything where sites are so small that signs hardly agree whatever is true (`scaffold.are_too_small`).
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import PEARSON, EdgeKind, cohort_edges, readable_kind
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
+from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
 from brainroam.core.ridge import ridge_weights
-from brainroam.core.scaffold import expected_agreement
+from brainroam.core.scaffold import are_too_small
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
-from brainroam.core.targets import is_number, ridge_target, within_sites
+from brainroam.core.targets import ridge_target, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, training_sites
 from brainroam.errors import EmptyScaffoldError
@@ -33,7 +34,7 @@ from brainroam.methods.registry import register
 from brainroam.utils.model_files import part
 from brainroam.utils.parameters import Percentile
 
-THRESHOLDS = 80, 0.75, 0.70
+THRESHOLDS = TAU_PERCENTILE, ETA, ZETA
 EVERYTHING = 0, 0.0, 0.0
 
 
@@ -60,9 +61,9 @@ class ScaffoldRidge(Method):
         shrinkage: NonNegativeFloat = 0.7,
         robust: bool = True,
         penalties: Annotated[Sequence[PositiveFloat], Field(min_length=1)] = (3, 10, 30),
-        tau_percentile: Percentile = THRESHOLDS[0],
-        eta: NonNegativeFloat = THRESHOLDS[1],
-        zeta: NonNegativeFloat = THRESHOLDS[2],
+        tau_percentile: Percentile = TAU_PERCENTILE,
+        eta: NonNegativeFloat = ETA,
+        zeta: NonNegativeFloat = ZETA,
         slopes: Slopes = "shrunken",
         covariates: Sequence[str] | None = None,
     ) -> None:
@@ -73,7 +74,7 @@ class ScaffoldRidge(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Deconfound, select, solve."""
-        self.read_ = readable_kind(self.kind, cohort.measure, cohort.own_units)
+        self.read_ = self._kind_for(cohort)
         statistics = self._statistics(cohort)
         self.reading_ = self._reading(statistics, list(np.unique(statistics.site)))
         self.notes_ = statistics.deconfounder.notes_
@@ -138,13 +139,13 @@ class ScaffoldRidge(Method):
 
     def _statistics(self, cohort: Cohort) -> SiteStatistics:
         deconfounder = SiteDeconfounder(slopes=self.slopes)
-        kind = readable_kind(self.kind, cohort.measure, cohort.own_units)
-        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, kind, "mean")
+        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, self._kind_for(cohort), "mean")
+
+    def _kind_for(self, cohort: Cohort) -> EdgeKind:
+        return readable_kind(self.kind, cohort.measure, cohort.own_units)
 
     def _thresholds_for(self, statistics: SiteStatistics) -> tuple[float, float, float]:
-        y, eta = statistics.y, THRESHOLDS[1]
-        is_small = not is_number(y) and expected_agreement(y, statistics.site) < eta
-        is_wide = bool(statistics.spread) or is_small
+        is_wide = bool(statistics.spread) or are_too_small(statistics.y, statistics.site)
         return EVERYTHING if is_wide and self.thresholds == THRESHOLDS else self.thresholds
 
     def _reading(self, statistics: SiteStatistics, sites: Sequence[str]) -> "_Reading":

@@ -23,7 +23,6 @@ from brainroam.evaluation.splits import TITLES
 from brainroam.evaluation.stats import classes, numbers
 from brainroam.evaluation.stats.verdict import site_intervals
 from brainroam.report.brain.scaffold import scaffold_section
-from brainroam.report.brain.study_explanations import explain_scaffolds
 from brainroam.report.data import ReportData, read_data
 from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
 from brainroam.report.page import Drawing, render
@@ -111,8 +110,8 @@ def write_target_page(
     beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
     confounds = number_confounding_section(data) if target.is_number else replace(confounding_section(data), gist="")
     beside += [confounds] if confounds.html else []
-    if target.is_number and explain_scaffolds(data):
-        beside += [scaffold_section(data)]
+    if target.is_number and (scaffold := scaffold_section(data)).html:
+        beside += [scaffold]
     beside += [audit_section(data)] if data.audit is not None or data.method_audits else []
     beside += [check_section(data)] if data.check is not None else []
     beside += [plan_section(data)] if data.plan is not None else []

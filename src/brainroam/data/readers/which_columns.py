@@ -200,8 +200,8 @@ def numbers_of(table: pd.DataFrame) -> dict[Any, np.ndarray]:
     commas = [text for text in gaps if text.str.contains(",", regex=False).any()]
     if any((~text[text.str.contains(",", regex=False)].str.fullmatch(THOUSANDS)).any() for text in commas):
         for text in commas:
-            plain = text.str.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
-            numbers[text.name] = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=float)
+            points = text.str.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
+            numbers[text.name] = pd.to_numeric(points, errors="coerce").to_numpy(dtype=float)
     return {name: np.where(np.isfinite(x) & ~np.isin(x, UNKNOWN), x, np.nan) for name, x in numbers.items()}
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
 from brainroam.core.targets import equivalent_sizes
 from brainroam.data.target import MOST_CLASSES, ORDERED, TWO_CLASSES, Target, is_control
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
@@ -46,7 +47,7 @@ from brainroam.utils.files import clear_parts, content_hash, part_beside, read_c
 from brainroam.utils.model_files import membership_lines
 
 MIN_SITES = 3
-THRESHOLDS = {"tau_percentile": 80.0, "eta": 0.75, "zeta": 0.70}
+THRESHOLDS = {"tau_percentile": float(TAU_PERCENTILE), "eta": ETA, "zeta": ZETA}
 POOL, RECEIVED, ASKED = "pool.json", "received", "request"
 WITHOUT = "without_"  # columns of scores.csv: the figure of the sum of the other blocks
 NOT_ASKED: dict[str, Any] = {"protection": {}, "min_count": 0, "withheld": {}}

@@ -26,20 +26,24 @@ class StudyExplanation:
 
 def explain_scaffold(data: ReportData) -> StudyExplanation | None:
     """The scaffold of the report's method or else of core or a variant of it; None where no run kept one."""
-    names = dict.fromkeys([data.method, "core", *data.names])
-    candidates = (_of_runs(data, name, lambda kept: kept.get("kind") == "scaffold") for name in names)
+    candidates = (_of_runs(data, name, lambda kept: kept.get("kind") == "scaffold") for name in _may_select(data))
     return next(filter(None, candidates), None)
 
 
 def explain_scaffolds(data: ReportData) -> dict[str, StudyExplanation]:
     """`explain_scaffold` of each block by its name, of one measurement as ""; empty where no run kept one."""
-    for name in dict.fromkeys([data.method, "core", *data.names]):
+    for name in _may_select(data):
         runs = [run for run in runs_of(data, name) if "blocks" in run[1]["explanation"]]
         if runs:
             blocks = dict.fromkeys(block for _, result in runs for block in result["explanation"]["blocks"])
             return {block: _of_block(data, name, runs, block) for block in blocks}
     found = explain_scaffold(data)
     return {"": found} if found else {}
+
+
+def _may_select(data: ReportData) -> dict[str, None]:
+    """The method of the report, then core, then every other."""
+    return dict.fromkeys([data.method, "core", *data.names])
 
 
 def explain_people(data: ReportData) -> StudyExplanation | None:
