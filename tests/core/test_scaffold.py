@@ -13,7 +13,6 @@ from scipy.stats import binom
 from brainroam.core.scaffold import (
     distinct_thresholds,
     extract_scaffold,
-    flipped_strengths,
     hierarchical_stability,
     median_over_sites,
     select_scaffold,
@@ -22,6 +21,7 @@ from brainroam.core.scaffold import (
     site_stability,
 )
 from brainroam.core.site_fit import huber_mean, huber_regression
+from brainroam.core.site_flips import flipped_strengths
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError
 
 
@@ -34,10 +34,11 @@ def people(n_sites=5, n=12, n_edges=40, effect=0.8, seed=0):
     return rng.normal(size=(len(y), n_edges)) + y[:, None] * pattern, y, site
 
 
-def test_the_scaffold_is_what_its_definition_says():
+@pytest.mark.parametrize("sign", ["both", "positive", "negative"])
+def test_the_scaffold_is_what_its_definition_says(sign):
     residuals, y, site = people()
     residuals[np.random.default_rng(1).random(residuals.shape) < 0.05] = np.nan
-    found = extract_scaffold(residuals, y, site, tau_percentile=70, eta=0.7, zeta=0.6)
+    found = extract_scaffold(residuals, y, site, tau_percentile=70, eta=0.7, zeta=0.6, sign=sign)
     contrast = np.array(
         [
             huber_mean(residuals[(site == name) & (y == 1)]) - huber_mean(residuals[(site == name) & (y == 0)])
@@ -53,9 +54,11 @@ def test_the_scaffold_is_what_its_definition_says():
     for j in range(residuals.shape[1]):
         kappa = np.mean([np.sign(d) == np.sign(consensus[j]) for d in contrast[:, j]])
         assert found.sign_consistency[j] == pytest.approx(kappa)
-        if abs(consensus[j]) > tau and kappa >= 0.7 and found.stability[j] >= 0.6:
+        size = {"both": abs(consensus[j]), "positive": consensus[j], "negative": -consensus[j]}[sign]
+        if size > tau and kappa >= 0.7 and found.stability[j] >= 0.6:
             expected.append(j)
     assert found.edges.tolist() == expected
+    assert expected
     np.testing.assert_array_equal(found.signs, np.sign(consensus[expected]))
 
 
@@ -90,6 +93,33 @@ def test_the_median_is_equivariant_monotone_and_non_expansive(d, shift, data):
     assert low - 1e-12 <= high <= low + up.max() + 1e-12
 
 
+def test_the_edges_of_both_signs_are_the_positive_and_the_negative_ones():
+    contrast = np.random.default_rng(0).normal(size=(7, 300))
+    both, up, down = (
+        select_scaffold(contrast, "ABCDEFG", 70, 0.6, 0.6, sign=sign) for sign in ("both", "positive", "negative")
+    )
+    assert sorted([*up.edges, *down.edges]) == both.edges.tolist()
+    assert (up.signs > 0).all() and (down.signs < 0).all() and up.tau == down.tau == both.tau
+
+
+def test_an_unknown_sign_is_named():
+    with pytest.raises(BrainroamError, match="Known: both, positive, negative"):
+        select_scaffold(np.ones((3, 4)), "ABC", sign="plus")
+
+
+def test_a_scaffold_without_edges_of_a_sign_says_which_there_are():
+    with pytest.raises(EmptyScaffoldError, match="no edge has a negative consensus"):
+        select_scaffold(1 + np.random.default_rng(0).random((5, 20)), "ABCDE", sign="negative")
+
+
+def test_the_remedy_for_an_empty_scaffold_of_one_sign_works():
+    contrast = np.tile(np.r_[np.linspace(-2, -1, 50), np.linspace(0.1, 0.5, 50)], (5, 1))
+    with pytest.raises(EmptyScaffoldError) as caught:
+        select_scaffold(contrast, "ABCDE", 80, sign="positive")
+    remedy = float(re.search(r"; tau_percentile=([\d.]+)", str(caught.value)).group(1))
+    assert len(select_scaffold(contrast, "ABCDE", remedy, sign="positive"))
+
+
 def test_a_site_with_one_class_has_no_contrast():
     residuals, y, site = people()
     y = np.where(site == "S2", 0, y)
@@ -110,8 +140,8 @@ def test_hierarchical_bootstrap_is_an_option_that_follows_its_seed():
 def test_flipped_sites_tell_agreement_from_chance():
     rng, sites = np.random.default_rng(0), [f"s{k}" for k in range(10)]
 
-    def p_value(contrast):
-        strengths = flipped_strengths(contrast, sites[: len(contrast)])
+    def p_value(contrast, sign="both"):
+        strengths = flipped_strengths(contrast, sites[: len(contrast)], sign=sign)
         return (strengths >= strengths[0]).mean()
 
     noise = rng.normal(size=(20, 10, 200))
@@ -119,6 +149,8 @@ def test_flipped_sites_tell_agreement_from_chance():
     assert 0.35 < p.mean() < 0.65
     agreed = noise[0] + np.where(np.arange(200) < 20, 2.0, 0.0)
     assert p_value(agreed) < 0.05 and p_value(agreed[:5]) == 1 / 16
+    assert p_value(agreed, "positive") < 0.05
+    assert 0.35 < np.mean([p_value(contrast, "negative") for contrast in noise]) < 0.65
 
 
 @given(st.integers(2, 20), st.lists(st.integers(1, 100).map(lambda k: k / 100), min_size=1, max_size=8))

@@ -14,11 +14,12 @@ from brainroam.methods.base import Method, MethodInfo
 from brainroam.methods.core import Core
 from brainroam.methods.deep.base import DeepMethod
 from brainroam.methods.predictions import predictions
-from brainroam.methods.registry import method_info, method_names, temporarily
+from brainroam.methods.registry import method_info, method_names, parse_name, temporarily
 from brainroam.methods.tuning import TunedMethod
 
 HELD_OUT = "S04"
-every_method = pytest.mark.parametrize("name", method_names())
+BY_SIGN = ["core-paper[sign=both]", "core-paper[sign=negative]"]  # core-paper itself takes positive edges
+every_method = pytest.mark.parametrize("name", [*method_names(), *BY_SIGN])
 
 
 @cache
@@ -58,7 +59,8 @@ def quick(info):
 def fitted(name, cohort):
     """Fitted beside the held-out people and after looking at them, as nothing of them may stay behind."""
     train, test = parts(cohort())
-    selected = TunedMethod(method_info(name), "fast", **quick(method_info(name)))
+    name, fixed = parse_name(name)
+    selected = TunedMethod(method_info(name), "fast", **quick(method_info(name)), **fixed)
     selected.fit(train, seed=3).score(test)
     return selected.fit(train, seed=3)
 

@@ -307,7 +307,7 @@ def scaffold(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="kind, shrinkage, robust, huber_k, tau_percentile, eta, zeta, ...", metavar="KEY=VALUE"
+            "--set", help="kind, shrinkage, robust, huber_k, tau_percentile, eta, zeta, sign, ...", metavar="KEY=VALUE"
         ),
     ] = None,
     jobs: Jobs = None,

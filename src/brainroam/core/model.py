@@ -272,7 +272,7 @@ class CoreModel:
             self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
 
     def _site_folds(self, statistics: SiteStatistics, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
-        fixed = {"zeta": self.recipe.zeta, "bootstrap": self.recipe.bootstrap, "seed": self.seed}
+        fixed = {name: getattr(self.recipe, name) for name in ("zeta", "sign", "bootstrap")} | {"seed": self.seed}
         folds = SiteFolds(
             statistics,
             thresholds={"tau_percentile": tau_percentile, "eta": eta, **fixed},

@@ -43,6 +43,9 @@ class Recipe:
     tau_percentile, eta, zeta : float, or sequence for tau_percentile and eta
         Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses, by the linear reading where
         there is one.
+    sign : {"both", "positive", "negative"}
+        Edges of the scaffold: stronger in cases (positive), weaker, or both. ``PAPER`` takes positive ones, as the
+        paper's table and figures show; the letter of its equation is both.
     contrast : {"mean", "huber"}
         Class means whose difference is a site's contrast.
     bootstrap : {"sites", "hierarchical"}
@@ -57,7 +60,7 @@ class Recipe:
         Width and depth of the network.
     orient : bool
         Multiply each pathway's static channel by the sign of its consensus contrast; False is the literal reading,
-        in which pathways stronger and weaker in patients cancel.
+        in which pathways stronger and weaker in patients cancel where the scaffold has both signs.
     skip : {"ridge", "sum", "none"}
         The linear reading that stands beside the network; ``"none"`` is the network alone.
     penalties : sequence of float, optional
@@ -120,6 +123,7 @@ class Recipe:
     tau_percentile: Percentile | Sequence[Percentile] = TAU_PERCENTILE
     eta: NonNegativeFloat | Sequence[NonNegativeFloat] = ETA
     zeta: NonNegativeFloat = ZETA
+    sign: Literal["both", "positive", "negative"] = "both"
     contrast: str = "mean"
     bootstrap: str = "sites"
     budget: PositiveFloat | None = None
@@ -216,9 +220,10 @@ NETWORK = replace(
     updates=None,
     learning_rate=1e-3,
 )
-#: The literal reading of the paper.
+#: The paper: its text word by word, and edges of the scaffold as its table and figures show them.
 PAPER = replace(
     NETWORK,
+    sign="positive",
     orient=False,
     train="joint",
     train_residual="site",

@@ -6,6 +6,11 @@
     pi_j    = probability that a bootstrap over sites keeps the sign of the consensus
     S       = { j : |d_com_j| > tau,  kappa_j >= eta,  pi_j >= zeta }            tau = a percentile of |d_com|
 
+**Sign.** That is the letter of the paper, with edges of both signs. Its table and figures of edges show only positive
+ones, stronger in patients: d_com_j > tau in the place of |d_com_j| > tau (``sign="positive"``), with the same tau. A
+network whose nodes share all weights and whose readout is their mean learns from edges of one sign. Of both, edges
+that are stronger and edges that are weaker in patients cancel, unless each is multiplied by its sign (``orient``).
+
 **Closed form.** A bootstrap draws E sites with replacement; the ranks of the drawn contrasts are uniform, whatever the
 values. So the joint law of the two middle ranks (a, b) is one E x E table that depends on E alone, and
 
@@ -21,21 +26,11 @@ a scaffold S_c of its own with a threshold tau_c. `join_scaffolds` keeps an edge
     S = union of S_c,      d_com_j = d_com_cj / tau_c
 
 with c, of the contrasts that keep edge j, the one with the largest |d_com_cj| / tau_c; kappa_j and pi_j are its own.
-
-Do sites agree more than chance? `flipped_strengths` has the scaffold when the signs of whole sites are flipped:
-
-    d'_e = s_e d_e,        s_e = +1 or -1 for each site e
-    strength = mean of \\|d_com\\| over the selected edges, 0 where none is selected
-    p = share of flips, the data's own signs among them, whose strength is at least that of the data
-
-A flip keeps the size of every contrast and how the edges of a site go together; only what sites have in common is lost.
-E sites have 2^(E-1) flips that differ, so p cannot be smaller than 1 / 2^(E-1).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -51,6 +46,7 @@ from brainroam.utils.html import html_summary
 from brainroam.utils.parameters import Percentile, require_settings
 
 CONTRASTS = ("mean", "huber")
+SIGNS = ("both", "positive", "negative")
 USUAL_CONTRAST = 1 / 3  # of an edge, in standard deviations of people; few differ by more
 
 
@@ -152,6 +148,7 @@ def extract_scaffold(
     random_state: int = 0,
     huber_delta: float | None = None,
     group: np.ndarray | None = None,
+    sign: str = "both",
 ) -> Scaffold:
     """Select the scaffold from the site-wise residuals of labelled training people.
 
@@ -171,6 +168,8 @@ def extract_scaffold(
         A fixed threshold of the robust means, in edge units; by default 1.345 robust standard deviations.
     group : ndarray of n codes, optional
         Who belongs together (`brainroam.data.people.group_codes`): the hierarchical bootstrap draws them as one.
+    sign : {"both", "positive", "negative"}
+        Edges that are stronger in cases (positive), weaker, or both.
 
     Examples
     --------
@@ -179,6 +178,8 @@ def extract_scaffold(
     >>> residuals = rng.normal(0, 0.1, (60, 10)); residuals[y == 1, 4] += 0.5
     >>> extract_scaffold(residuals, y, site, tau_percentile=89).edges.tolist()
     [4]
+    >>> 4 in extract_scaffold(residuals, y, site, 50, eta=0, sign="negative").edges
+    False
     """
     if bootstrap not in ("sites", "hierarchical"):
         raise unknown("bootstrap", bootstrap, ["sites", "hierarchical"])
@@ -195,7 +196,7 @@ def extract_scaffold(
         stability = hierarchical_stability(
             people, median_over_sites(contrast), n_boot, random_state, huber_delta, codes
         )
-    return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
+    return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability, sign=sign)
 
 
 def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
@@ -241,6 +242,7 @@ def select_scaffold(
     zeta: float = ZETA,
     stability: np.ndarray | None = None,
     every_edge: bool = True,
+    sign: str = "both",
 ) -> Scaffold:
     """Consensus, consistency, stability and thresholds from the site contrasts (E, M) alone.
 
@@ -248,12 +250,15 @@ def select_scaffold(
     Without ``every_edge`` kappa and pi are those of the edges that pass the thresholds before, and NaN elsewhere.
     """
     require_settings("scaffold", select_scaffold, {"tau_percentile": tau_percentile})
+    if sign not in SIGNS:
+        raise unknown("sign", sign, SIGNS)
     consensus = median_over_sites(contrast)
     present = np.isfinite(consensus)
     if not present.any():
         raise EmptyScaffoldError("no edge is present at any site with both classes")
     size = np.where(present, np.abs(consensus), 0)
     tau = float(np.percentile(size[present], tau_percentile))
+    size = {"both": size, "positive": consensus, "negative": -consensus}[sign]
     large = size > tau
     if every_edge:
         kappa = sign_consistency(contrast, consensus)
@@ -268,10 +273,10 @@ def select_scaffold(
             pi[consistent] = stability[consistent]
     chosen = large & (kappa >= eta) & (pi >= zeta)
     if not chosen.any() and not every_edge:  # only then the others count: what would have been enough is said
-        return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability)
+        return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability, sign=sign)
     if not chosen.any():
         thresholds = {"tau_percentile": tau_percentile, "eta": eta, "zeta": zeta}
-        raise EmptyScaffoldError(_why_empty(size[present], kappa[present], pi[present], tau, thresholds))
+        raise EmptyScaffoldError(_why_empty(size[present], kappa[present], pi[present], tau, thresholds, sign))
     return Scaffold(np.flatnonzero(chosen), contrast, consensus, kappa, pi, tau, tuple(sites))
 
 
@@ -340,8 +345,15 @@ def _groups(y: np.ndarray, site: np.ndarray, sites: Sequence[str]) -> Iterator[t
         yield (site == name) & (y == 1), (site == name) & (y == 0)
 
 
-def _why_empty(size: np.ndarray, kappa: np.ndarray, pi: np.ndarray, tau: float, thresholds: dict[str, float]) -> str:
-    """Name the threshold that emptied the scaffold and the nearest settings that would not."""
+def _why_empty(
+    size: np.ndarray, kappa: np.ndarray, pi: np.ndarray, tau: float, thresholds: dict[str, float], sign: str
+) -> str:
+    """Name the threshold that emptied the scaffold and the nearest settings that would not.
+
+    ``size`` is |d_com|, or d_com with the sign that is asked for.
+    """
+    if size.max() <= 0 and sign != "both":
+        return f'the scaffold is empty: no edge has a {sign} consensus contrast; sign="both" takes those that there are'
     passes = {"tau_percentile": size > tau, "eta": kappa >= thresholds["eta"], "zeta": pi >= thresholds["zeta"]}
     left_after = np.logical_and.accumulate([np.ones(len(size), dtype=bool), *passes.values()])
     step = int(left_after[1:].any(axis=1).argmin())
@@ -353,7 +365,7 @@ def _why_empty(size: np.ndarray, kappa: np.ndarray, pi: np.ndarray, tau: float, 
         if left.all():
             return f"the scaffold is empty: all {n_left} edges have the same contrast, so none stands out"
         # Where tau reaches the largest contrast; any percentile below admits it.
-        admits["tau_percentile"] = 100 * (n_left - left.sum()) / (n_left - 1) - 1e-3
+        admits["tau_percentile"] = 100 * (np.abs(size) < size.max()).sum() / (n_left - 1) - 1e-3
     shortfall = np.maximum(thresholds["eta"] - kappa, 0) + np.maximum(thresholds["zeta"] - pi, 0)
     nearest = np.flatnonzero(left)[shortfall[left].argmin()]
     admits |= {"eta": kappa[nearest], "zeta": pi[nearest]}
@@ -449,40 +461,3 @@ def _resample_means(
 def _blocks(total: int, size: int) -> Iterator[int]:
     for start in range(0, total, size):
         yield min(size, total - start)
-
-
-def flipped_strengths(
-    contrast: np.ndarray,
-    sites: Sequence[str],
-    tau_percentile: float = TAU_PERCENTILE,
-    eta: float = ETA,
-    zeta: float = ZETA,
-    n_flips: int = 128,
-    seed: int = 0,
-) -> np.ndarray:
-    """Strength of the scaffold of the contrasts (E, M), first as they are, then flipped: all flips, or ``n_flips``.
-
-    Examples
-    --------
-    >>> contrast = np.random.default_rng(0).normal(size=(9, 400))
-    >>> contrast[:, :40] += 2  # edges on which all sites agree
-    >>> strengths = flipped_strengths(contrast, list("abcdefghi"))
-    >>> float((strengths >= strengths[0]).mean())
-    0.0078125
-    """
-    others = len(contrast) - 1
-    if 2**others <= n_flips:
-        signs = np.array(list(product([1.0, -1.0], repeat=others)))
-    else:
-        signs = np.random.default_rng(seed).choice([1.0, -1.0], (n_flips, others))
-        signs[0] = 1
-    whole = np.column_stack([np.ones(len(signs)), signs])[:, :, None]  # to flip all sites changes nothing
-    return np.array([_strength(contrast * flip, sites, tau_percentile, eta, zeta) for flip in whole])
-
-
-def _strength(contrast: np.ndarray, sites: Sequence[str], tau_percentile: float, eta: float, zeta: float) -> float:
-    try:
-        scaffold = select_scaffold(contrast, sites, tau_percentile, eta, zeta, every_edge=False)
-    except EmptyScaffoldError:
-        return 0.0
-    return float(np.abs(scaffold.consensus[scaffold.edges]).mean())

@@ -99,7 +99,7 @@ class SiteFolds:
     ----------
     statistics : SiteStatistics
     thresholds : dict
-        ``tau_percentile``, ``eta``, ``zeta``, ``bootstrap`` of the scaffold.
+        ``tau_percentile``, ``eta``, ``zeta``, ``sign``, ``bootstrap`` of the scaffold.
     residual : {"agnostic", "site"}
         Whether people are read in training by the frozen average deconfounder, as at inference, or by their own
         site's fit.

@@ -198,15 +198,16 @@ class SiteStatistics:
         zeta: float,
         bootstrap: str = "sites",
         seed: int = 0,
+        sign: str = "both",
     ) -> Scaffold:
         """The scaffold these sites alone give; that of an inner fold without the evidence for every edge."""
         if self.parts:
-            return join_scaffolds(self._scaffolds_of_classes(sites, tau_percentile, eta, zeta, bootstrap, seed))
+            return join_scaffolds(self._scaffolds_of_classes(sites, tau_percentile, eta, zeta, bootstrap, seed, sign))
         if bootstrap == "sites":
             rows = [row for row, name in enumerate(self.sites) if name in set(sites)]
             contrast = (self.contrast[rows] + self._pooling(sites, rows)) / self._unit(sites)
             names, whole = [self.sites[row] for row in rows], len(rows) == len(self.sites)
-            scaffold = select_scaffold(contrast, names, tau_percentile, eta, zeta, every_edge=whole)
+            scaffold = select_scaffold(contrast, names, tau_percentile, eta, zeta, every_edge=whole, sign=sign)
         else:
             people = self._people_of(sites)
             scaffold = extract_scaffold(
@@ -220,6 +221,7 @@ class SiteStatistics:
                 random_state=seed,
                 huber_delta=self.huber_delta,
                 group=None if self.group is None else self.group[self._positions_at(sites)],
+                sign=sign,
             )
         if len(scaffold.sites) == len(self.sites):
             return scaffold

@@ -99,6 +99,7 @@ class Settings:
     tau_percentile: Percentile = 80
     eta: NonNegativeFloat = 0.75
     zeta: NonNegativeFloat = 0.70
+    sign: Literal["both", "positive", "negative"] = "both"
 
 
 def find_scaffold(
@@ -123,7 +124,8 @@ def find_scaffold(
         settings.huber_k, settings.huber_delta, settings.deconfounding == "pooled", settings.fit_on, settings.slopes
     )
     statistics = site_statistics(cohort, cohort.covariates(covariates), deconfounder, kind, settings.contrast)
-    return statistics, statistics.scaffold(cohort.sites, settings.tau_percentile, settings.eta, settings.zeta)
+    thresholds = {name: getattr(settings, name) for name in ("tau_percentile", "eta", "zeta", "sign")}
+    return statistics, statistics.scaffold(cohort.sites, **thresholds)
 
 
 def save_scaffold(

@@ -1,8 +1,9 @@
 """CORE and its variants under the contract of all methods.
 
 ``core`` is our default; the next four each change one part, as the paper's ablation does; ``core-network`` is the
-paper's network on its own, oriented and trained by site folds; ``core-paper`` is the literal reading of the paper:
-Pearson edges, joint training on site residuals at a constant rate, no orientation, the network alone on all pathways.
+paper's network on its own, oriented and trained by site folds; ``core-paper`` is the paper: Pearson edges, the positive
+ones of the scaffold as in its table and figures, joint training on site residuals at a constant rate, no orientation,
+the network alone on all pathways. ``core-paper[sign=both]`` is the letter of its equation.
 """
 
 import inspect
@@ -17,7 +18,7 @@ import pandas as pd
 from brainroam.core.choice import describe_decision
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
-from brainroam.core.scaffold import flipped_strengths
+from brainroam.core.site_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, describe_edges, largest
@@ -98,8 +99,8 @@ class Core(Method):
         chosen, scaffold = self.core_.chosen_, self.core_.scaffold_
         if not len(scaffold.contrast) or self.recipe.bootstrap != "sites" or self.core_.n_outputs_ > 1:
             return {}
-        zeta = self.core_.recipe.zeta
-        strengths = flipped_strengths(scaffold.contrast, scaffold.sites, chosen["tau_percentile"], chosen["eta"], zeta)
+        thresholds = {name: chosen[name] for name in ("tau_percentile", "eta")} | {"zeta": self.core_.recipe.zeta}
+        strengths = flipped_strengths(scaffold.contrast, scaffold.sites, **thresholds, sign=self.recipe.sign)
         return {"chance": strengths}
 
     def representation(self, cohort: Cohort) -> np.ndarray:
@@ -152,7 +153,7 @@ for _name, _settings, _reads, _summary in (
         "core-paper",
         PAPER.changes(),
         WITH_EDGES,
-        "the literal reading of the paper: joint, site residuals, no orientation",
+        "the paper word by word, on the positive edges that its table and figures show",
     ),
 ):
     register(
