@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from brainroam.evaluation.external import agreement, foretold, validate
+from brainroam.evaluation.external import agreement, foretold, foretold_number, validate
 from brainroam.evaluation.stats.verdict import verdict
 
 
@@ -66,3 +66,21 @@ def test_a_person_with_several_scans_counts_once():
     people = table(np.random.default_rng(3), "A", 40, 1.0).assign(subject=[f"p{k}" for k in range(40)])
     scans = pd.concat([people.assign(person=people["subject"], subject=people["subject"] + run) for run in "abc"])
     pd.testing.assert_frame_equal(validate(scans), validate(people))
+
+
+def test_the_correlation_observed_at_an_exchangeable_site_lies_inside_what_was_foretold_as_often_as_promised():
+    """The interval of the true correlation left out 46 of 100 sites of eight people, who scatter so much."""
+    rng = np.random.default_rng(1)
+    inside = []
+    for _ in range(150):
+        z = np.arctanh(0.4) + 0.1 * rng.normal(size=21)
+        n = np.array([30] * 20 + [8])
+        r = np.tanh(z + rng.normal(size=21) / np.sqrt(n - 3))
+        inner = pd.DataFrame(
+            {"site": "A", "n": n, "r": r, "level": 0.0, "level_var": 1 / n, "off": rng.normal(size=21)}
+        )
+        told = foretold_number(
+            inner.assign(off_sd=1.0, spread=1.0)[:20], pd.DataFrame({"site": ["B"], "n": [8], "spread": 1.0})
+        )
+        inside.append(told["r_low"][0] <= r[-1] <= told["r_high"][0])
+    assert np.mean(inside) > 0.9

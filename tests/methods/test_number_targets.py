@@ -23,7 +23,7 @@ from brainroam.core.site_statistics import NUMBER_PENALTIES, SiteStatistics
 from brainroam.core.targets import correlations, number_within_sites, order_gain, slopes
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, MemoryLimitError, UsageError
-from brainroam.evaluation.external import foretold_number, number_agreement, validate_number
+from brainroam.evaluation.external import number_agreement, validate_number
 from brainroam.methods import edge_ridge
 from brainroam.methods.predictions import number_predictions
 from brainroam.methods.registry import method_info
@@ -272,12 +272,29 @@ def test_a_model_meets_known_numbers_as_its_training_sites_foretold(cohort):
     sites = validate_number(table, new.target, float(train.targets.mean()))
     assert sites["r"][0] == pytest.approx(np.corrcoef(table["predicted"], new.targets)[0, 1])
     assert sites["mae_constant"][0] == pytest.approx(np.abs(new.targets - fitted.calibration_.mean).mean())
-    inside, outside = (
-        {"n_sites": 5, "low": low, "high": 1.0, "level_low": -99, "level_high": 99} for low in (-1, 0.99)
-    )
-    assert "Inside" in next(number_agreement(sites, new.target, inside))
-    assert "Below" in next(number_agreement(sites, new.target, outside))
-    assert set(foretold_number(fitted.inner_sites_)) == set(inside)
+    said = list(number_agreement(sites, new.target, fitted.inner_sites_))
+    turned = list(number_agreement(sites.assign(r=-1.0), new.target, fitted.inner_sites_))
+    assert "Inside: S06" in said[0] and "Below: S06" in turned[0]
+    few = list(number_agreement(sites, new.target, fitted.inner_sites_[:3]))
+    assert "four inner held-out sites" in few[0]
+
+
+def test_a_number_is_validated_by_people_and_not_by_scans(cohort):
+    """Every third person was scanned four times, and the file says whose scan each row is."""
+    train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
+    fitted = TunedMethod(method_info("fc-ridge")).fit(train)
+    again = np.repeat(np.arange(len(new)), np.where(np.arange(len(new)) % 3, 1, 4))
+    rows = new.table.iloc[again].reset_index(drop=True)
+    scans = rows.assign(person=rows["subject"], subject=[f"scan{k}" for k in range(len(rows))])
+    series = [
+        new.series[i] + 0.3 * np.random.default_rng(k).normal(size=new.series[i].shape) for k, i in enumerate(again)
+    ]
+    table = number_predictions(fitted, new.made_of(series, scans))
+    found = validate_number(table, new.target, 50.0).loc[0]
+    people = table.groupby("person")[["label", "predicted"]].mean()
+    assert found["n"] == len(new) < len(table)
+    assert found["r"] == pytest.approx(people.corr().iloc[0, 1])
+    assert found["mae"] == pytest.approx((people["label"] - people["predicted"]).abs().mean())
 
 
 def test_a_network_learns_a_number_by_squared_error_and_classes_against_the_rest(cohort):

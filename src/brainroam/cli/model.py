@@ -427,18 +427,16 @@ def as_number(text: str, what: str) -> float:
 
 def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None:
     """Where classes are known: how well they are told apart at each site."""
-    from brainroam.evaluation.stats.classes import site_metrics
+    from brainroam.evaluation.tables import people_metrics
 
     code = {name: k for k, name in enumerate(method.target_.classes)}
     labelled = table[table["label"].isin(code)] if "label" in table else table.iloc[:0]
-    for site, here in labelled.groupby("site"):
-        values = [here[[f"{what}_{name}" for name in code]].to_numpy() for what in ("score", "probability")]
-        truth, called = (here[name].map(code).to_numpy(dtype=int) for name in ("label", "predicted"))
-        metrics = site_metrics(truth, values[0], called, values[1], list(code))
+    coded = labelled.assign(**{name: labelled[name].map(code) for name in ("label", "predicted") if name in labelled})
+    for site, here in coded.groupby("site"):
+        metrics = people_metrics(here, method.target_, math.nan, math.nan)
         auc = "one class only" if math.isnan(metrics["auc"]) else f"AUC {100 * metrics['auc']:.1f} against the rest"
-        typer.echo(
-            f"{visible(str(site))}: {len(here)} people whose class is known, {auc}, {metrics['acc']:.0%} called right"
-        )
+        people = counted(int(metrics["n"]), "person", "people")
+        typer.echo(f"{visible(str(site))}: {people} whose class is known, {auc}, {metrics['acc']:.0%} called right")
 
 
 def _fit(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
@@ -470,16 +468,17 @@ def _show_validation(table: "pd.DataFrame", method: "TunedMethod", external: boo
 def _show_number_validation(table: "pd.DataFrame", method: "TunedMethod", external: bool) -> None:
     """The same of a number."""
     from brainroam.cli.show_study import number_validation_table
-    from brainroam.evaluation.external import foretold_number, number_agreement, validate_number
+    from brainroam.evaluation.external import number_agreement, validate_number
 
     target = method.target_
-    sites = validate_number(table, target, float(target.inverse(method.calibration_.mean)))
+    line = method.calibration_
+    sites = validate_number(table, target, float(target.inverse(line.mean)), line.slope)
     if sites.empty:
         return
     title = "External validation" if external else "No external validation, as people of the training are among them"
     typer.echo(f"{title}: {counted(int(sites['n'].sum()), 'person', 'people')} with a known {target.name}")
     Console(highlight=False).print(number_validation_table(sites))
-    for sentence in number_agreement(sites, target, foretold_number(method.inner_sites_)) if external else ():
+    for sentence in number_agreement(sites, target, method.inner_sites_) if external else ():
         typer.echo(sentence)
 
 

@@ -1,11 +1,13 @@
 """External validation: what a model is worth at new sites whose diagnoses are known, and whether that was foretold.
 
 The inner held-out sites of a model say where its AUC at a next site is to be expected (`verdict`): the prediction
-interval is for the true AUC of that site. It is kept with the model, and compared with what is then found. Of a number
-it is the correlation within a site and its level (`brainroam.evaluation.stats.numbers`).
+interval is for the true AUC of that site, and is compared with the interval of what is then found. Of a number the
+correlation within a site and its level are held against the interval of what is to be *observed* there, as in a
+forecast.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,12 +15,13 @@ import pandas as pd
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
 from brainroam.errors import listed
+from brainroam.evaluation.forecast import expected_number
 from brainroam.evaluation.next_site import balanced_metrics
 from brainroam.evaluation.stats import numbers
 from brainroam.evaluation.stats.metrics import auc, calibration
-from brainroam.evaluation.stats.numbers import amount, level_of_sites, order_of_sites
+from brainroam.evaluation.stats.numbers import amount, two_digits, variances_of_means
 from brainroam.evaluation.stats.site_scores import WORKS
-from brainroam.evaluation.stats.verdict import site_intervals, verdict
+from brainroam.evaluation.stats.verdict import LEVEL, observed_next, site_intervals, verdict
 
 COLUMNS = (
     "site",
@@ -142,66 +145,98 @@ def agreement(sites: pd.DataFrame, expected: Mapping[str, float]) -> Iterator[st
         yield f"Scores are reversed at {listed(turned)}: look whether codes of cases and controls are swapped there."
 
 
-def foretold_number(inner_sites: pd.DataFrame) -> dict[str, float]:
-    """What inner held-out sites say of order and level at a next site, in the target's units; nothing of too few.
+def foretold_number(inner_sites: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
+    """What inner held-out sites say of the order and level to be *observed* at each of these sites, 95 % limits.
 
-    >>> sites = pd.DataFrame({"n": 40, "r": [0.5, 0.6, 0.4, 0.5, 0.55], "off": [-2.0, 1, 0, 2, -1], "off_sd": 3.0})
-    >>> {name: round(value, 2) for name, value in foretold_number(sites).items()}
-    {'n_sites': 5, 'low': 0.27, 'high': 0.7, 'level_low': -6.31, 'level_high': 6.31}
+    Parameters
+    ----------
+    inner_sites : DataFrame
+        `TunedMethod.inner_sites_`.
+    sites : DataFrame
+        ``site``, how many people it has (``n``), and the standard deviation of their scores (``spread``). Fewer people
+        scatter more, and where scores spread further a correlation is easier to have (`brainroam.evaluation.forecast`).
+
+    Returns
+    -------
+    DataFrame
+        ``site``, ``r_low``, ``r_high``, and in units of the target ``level_low``, ``level_high``; NaN where nothing can
+        be said.
+
+    Examples
+    --------
+    >>> inner = pd.DataFrame({"site": list("ABCDE"), "n": 40, "r": [0.5, 0.6, 0.4, 0.5, 0.55], "level": 0.0,
+    ...     "level_var": 0.2, "off": [-2.0, 1, 0, 2, -1], "off_sd": 3.0, "spread": 1.0})
+    >>> new = pd.DataFrame({"site": ["few", "many"], "n": [10, 400], "spread": 1.0})
+    >>> foretold_number(inner, new).round(2).to_numpy().tolist()
+    [['few', -0.23, 0.88, -6.55, 6.55], ['many', 0.25, 0.7, -6.32, 6.32]]
     """
-    in_units = inner_sites[["n", "off", "off_sd"]].set_axis(["n", "level", "error_sd"], axis=1)
-    order, level = order_of_sites(inner_sites), level_of_sites(in_units)
-    if np.isnan(order.next_low) or np.isnan(level.next_low):
-        return {}
-    low, high = np.tanh([order.next_low, order.next_high]).tolist()
-    ends = {"low": low, "high": high, "level_low": level.next_low, "level_high": level.next_high}
-    return {"n_sites": len(inner_sites), **ends}
+    measured = inner_sites.to_dict("list")
+    people, off = (inner_sites[name].to_numpy(dtype=float) for name in ("n", "off"))
+    variances = variances_of_means(people, people * np.square(inner_sites["off_sd"].to_numpy(dtype=float)))
+    rows = []
+    for site, n, spread in sites[["site", "n", "spread"]].itertuples(index=False):
+        order = expected_number(measured, n, spread)["expected"]["r"]
+        sampling = float(np.mean(variances * people)) / n if len(people) else np.nan
+        ((low, high),) = observed_next(off, variances, sampling, (LEVEL,))[1]
+        rows.append((site, order["low_95"], order["high_95"], low, high))
+    return pd.DataFrame(rows, columns=["site", "r_low", "r_high", "level_low", "level_high"])
 
 
-def validate_number(predictions: pd.DataFrame, target: Target, constant: float) -> pd.DataFrame:
+def validate_number(predictions: pd.DataFrame, target: Target, constant: float, slope: float = 1.0) -> pd.DataFrame:
     """Measure predictions of people whose number is known, site by site (`numbers.site_metrics`).
 
-    ``constant`` is the mean of the training people. The table has ``site``, ``label`` (NaN where unknown),
-    ``predicted`` and, where there are intervals, ``low_80``, ``high_80``, ``low_90``, ``high_90``.
+    ``constant`` is the mean of the training people, ``slope`` that of predictions on scores, which gives the
+    ``spread`` of scores. The table has ``site``, ``label`` (NaN where unknown), ``predicted`` and, where there are
+    intervals, ``low_80``, ``high_80``, ``low_90``, ``high_90``; a person with several scans counts once, as in
+    `validate`.
     """
     if "label" not in predictions:
         return pd.DataFrame()
     rows = []
-    for site, people in predictions.dropna(subset="label").groupby("site"):
-        truth = people["label"].to_numpy(dtype=float)
+    for site, people in people_of(predictions.dropna(subset="label")).groupby("site"):
+        truth, predicted = (people[name].to_numpy(dtype=float) for name in ("label", "predicted"))
         inside = {
             f"covered_{level}": float(np.mean((people[f"low_{level}"] <= truth) & (truth <= people[f"high_{level}"])))
             for level in (80, 90)
             if f"low_{level}" in people and people[f"low_{level}"].notna().all()
         }
-        metrics = numbers.site_metrics(truth, people["predicted"].to_numpy(dtype=float), constant, target, inside)
-        rows.append({"site": site, **metrics})
+        spread = np.std(target.forward(predicted), ddof=1) / slope if len(people) > 1 and slope > 0 else np.nan
+        metrics = numbers.site_metrics(truth, predicted, constant, target, inside)
+        rows.append({"site": site, **metrics, "spread": float(spread)})
     return pd.DataFrame(rows)
 
 
-def number_agreement(sites: pd.DataFrame, target: Target, expected: Mapping[str, float]) -> Iterator[str]:
+def number_agreement(sites: pd.DataFrame, target: Target, inner_sites: pd.DataFrame) -> Iterator[str]:
     """Sentences: the verdict over the sites of `validate_number`, and whether order and level are as foretold.
 
-    >>> sites = pd.DataFrame({"site": ["A"], "n": [40], "r": [0.1], "level": [4.0]})
-    >>> expected = {"n_sites": 5, "low": 0.3, "high": 0.7, "level_low": -5.0, "level_high": 5.0}
-    >>> list(number_agreement(sites, Target("age", "number", ()), expected))
-    ['The 5 training sites foretold a correlation within a next site of .30 to .70. Below: A.', \
-'They foretold a mean prediction that is off by -5 to 5 (age). Inside: A.']
+    >>> sites = pd.DataFrame({"site": ["A"], "n": [40], "spread": [1.0], "r": [0.1], "level": [4.0]})
+    >>> inner = pd.DataFrame({"site": list("BCDEF"), "n": 40, "r": [0.5, 0.6, 0.4, 0.5, 0.55], "level": 0.0,
+    ...     "level_var": 0.2, "off": [-2.0, 1, 0, 2, -1], "off_sd": 3.0, "spread": 1.0})
+    >>> list(number_agreement(sites, Target("age", "number", ()), inner))
+    ['The 5 training sites foretold the correlation to be observed at a site (95 % intervals). Below: A (.10, foretold \
+.13 to .76).', 'They foretold by how much the mean prediction is off (age). Inside: A (+4, foretold -6.4 to +6.4).']
     """
     measured = sites.dropna(subset="r")
     if len(measured) > 1:
         yield numbers.verdict(measured).sentence(target)
-    if not expected:
+    foretold = sites[["site", "r", "level"]].merge(foretold_number(inner_sites, sites), on="site")
+    if foretold["level_low"].isna().all():
         yield "The model foretells nothing of a next site: that needs four inner held-out sites."
         return
-    ends = numbers.two_digits(expected["low"]), numbers.two_digits(expected["high"])
-    order = f"The {int(expected['n_sites'])} training sites foretold a correlation within a next site of {ends[0]} to "
-    yield f"{order}{ends[1]}. {_places(measured['site'], measured['r'], expected['low'], expected['high'])}"
-    low, high = expected["level_low"], expected["level_high"]
-    level = f"They foretold a mean prediction that is off by {amount(low, 2)} to {amount(high, 2)} ({target.name})."
-    yield f"{level} {_places(sites['site'], sites['level'], low, high)}"
+    n_sites = len(inner_sites)
+    order = f"The {n_sites} training sites foretold the correlation to be observed at a site (95 % intervals)"
+    yield f"{order}. {_places(foretold, 'r', two_digits)}"
+    level = f"They foretold by how much the mean prediction is off ({target.name})"
+    yield f"{level}. {_places(foretold, 'level', partial(amount, digits=2, sign=True))}"
 
 
-def _places(site: pd.Series, value: pd.Series, low: float, high: float) -> str:
-    places = {"Inside": value.between(low, high), "Below": value < low, "Above": value > high}
-    return "; ".join(f"{place}: {listed(site[here], 40)}" for place, here in places.items() if here.any()) + "."
+def _places(sites: pd.DataFrame, name: str, show: Callable[[float], str]) -> str:
+    """Where each site lies: inside, below or above what was foretold of it, or that nothing was."""
+    places: dict[str, list[str]] = {"Inside": [], "Below": [], "Above": [], "Nothing foretold": []}
+    for site, value, low, high in sites[["site", name, f"{name}_low", f"{name}_high"]].itertuples(index=False):
+        if np.isnan(low) or np.isnan(value):
+            places["Nothing foretold"].append(str(site))
+            continue
+        place = "Below" if value < low else "Above" if value > high else "Inside"
+        places[place].append(f"{site} ({show(value)}, foretold {show(low)} to {show(high)})")
+    return "; ".join(f"{place}: {listed(here, 40)}" for place, here in places.items() if here) + "."

@@ -68,8 +68,9 @@ def predictions(
     ['controls-5']
     """
     known = _known_controls(cohort, controls, adapt)
-    several, known_label = cohort.n_people < len(cohort), cohort.table["label"].notna().any()
-    people = cohort.table[["subject", *["person"] * several, "site", *["label"] * bool(known_label)]]
+    people = _whose(cohort)
+    if cohort.table["label"].notna().any():
+        people["label"] = cohort.table["label"]
     score = method.score(cohort)
     shift, protocol = _site_shifts(method, cohort, score, known, adapt)
     calibration, moved = method.calibration_, score - shift
@@ -96,6 +97,12 @@ def predictions(
     return table[~known].reset_index(drop=True)
 
 
+def _whose(cohort: Cohort) -> pd.DataFrame:
+    """``subject``, ``person`` where somebody has several scans, and ``site`` of each scan."""
+    several = cohort.n_people < len(cohort)
+    return cohort.table[["subject", *["person"] * several, "site"]].copy()
+
+
 def class_predictions(
     method: TunedMethod,
     cohort: Cohort,
@@ -108,13 +115,14 @@ def class_predictions(
     ``controls`` and ``adapt`` are those of `predictions`: people known to be of the first class, or everybody, move the
     scores of their site, never the order of its people in any of them. Sets are then empty.
 
-    Returns ``subject``, ``site``, ``label`` (the name of a class) where somebody's is known and the data name the same
-    target, ``protocol``, ``predicted``, ``probability_<class>``, ``score_<class>``, and for each level that can be
-    promised ``set_80``, ...: the classes in the set, by their names; ``imputed`` covariates and ``flags``.
+    Returns ``subject``, ``person`` as in `predictions`, ``site``, ``label`` (the name of a class) where somebody's is
+    known and the data name the same target, ``protocol``, ``predicted``, ``probability_<class>``, ``score_<class>``,
+    and for each level that can be promised ``set_80``, ...: the classes in the set, by their names; ``imputed``
+    covariates and ``flags``.
     """
     target, score = method.target_, method.score(cohort)
     names, calibration = np.array(target.classes), method.calibration_
-    table, label = cohort.table[["subject", "site"]].copy(), cohort.table["label"]
+    table, label = _whose(cohort), cohort.table["label"]
     if len(controls) and not target.has_controls:
         raise UsageError(f"{target.name} has no class of controls ({listed(names)}): use adapt={UNLABELLED}")
     known = _known_controls(cohort, controls, adapt)
@@ -174,13 +182,14 @@ def number_predictions(method: TunedMethod, cohort: Cohort, adapt: str = STRICT)
     With ``adapt="labelled"`` people whose number is known mend level and scale of their site and get no row; intervals
     are then empty, as they are promised for a site of which nothing is known.
 
-    Returns ``subject``, ``site``, ``label`` where somebody's number is known, ``protocol``, ``predicted``, ``low_80``,
+    Returns ``subject``, ``person`` as in `predictions`, ``site``, ``label`` where somebody's number is known,
+    ``protocol``, ``predicted``, ``low_80``,
     ``high_80``, ..., ``imputed`` covariates and ``flags``; of an order also ``level``, the nearest step.
     """
     if adapt not in (STRICT, LABELLED):
         raise UsageError(f"for a number adapt is {STRICT} or {LABELLED}, not {adapt!r}")
     target, score = method.target_, method.score(cohort)
-    table, truth = cohort.table[["subject", "site"]].copy(), _known_numbers(cohort, target)
+    table, truth = _whose(cohort), _known_numbers(cohort, target)
     used = np.isfinite(truth) & (adapt == LABELLED)
     if adapt == LABELLED and (used.all() or not used.any()):
         who = "nobody" if used.any() else "everybody"

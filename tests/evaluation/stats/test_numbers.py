@@ -152,3 +152,12 @@ def test_what_a_block_adds_to_the_order_is_said():
     assert anatomy.startswith("anatomy adds to the order that rest gives, r ")
     assert f"r {whole:.2f} instead of {alone:.2f}".replace("0.", ".") in anatomy and "better at 4 of 4" in anatomy
     assert rest.startswith("rest adds") and rest.endswith("cannot tell that from nothing")
+
+
+def test_a_level_travels_only_together_with_an_order_that_does():
+    """A constant's level travels too: with no order at all, it says nothing."""
+    about = {"n": 40, "level": 0.01, "sd": 5.0, "error_sd": 5.0, "scale": 1.0, "mae": 4.0, "mae_constant": 4.0}
+    sites = pd.DataFrame([about | {"gain_se": 0.3, "r2": 0.0, "r2_constant": 0.0}] * 8)
+    none, some = (verdict(sites.assign(r=r)) for r in (np.tile([0.1, -0.1], 4), 0.8))
+    assert "level: expect to be off by" in none.sentence(AGE) and "level travels" not in none.sentence(AGE)
+    assert "level travels: expect to be off by" in some.sentence(AGE)

@@ -176,9 +176,9 @@ better than a constant (mean error 3 against 5; clearly in 14 of 20 sites, clear
             span = f"{two_digits(self.low)} to {two_digits(self.high)}"
             order = f"Order cannot be told from none (r {r} within sites, {span})"
         small = self.off <= SMALL * self.spread
-        level = "level travels" if small else "level does not travel"
-        size = f"{amount(self.off, 2)} ({target.name})"
-        level += f": expect to be off by {size}"
+        # The level of a constant may be right everywhere: it says something of predictions that order people.
+        level = "level does not travel" if not small else "level travels" if self.next_low > 0 else "level"
+        level += f": expect to be off by {amount(self.off, 2)} ({target.name})"
         sure = self.gain_low > 0 if np.isfinite(self.gain_low) else self.better > self.n_sites / 2
         better = "better than a constant" if sure else "not surely better than a constant"
         if self.mae > (1 - VISIBLE) * self.mae_constant:
