@@ -30,8 +30,8 @@ from common import parser_of
 import brainroam
 from brainroam.core.choice import Choice
 from brainroam.core.model import CoreModel
-from brainroam.core.targets import auc
 from brainroam.data.cohort import Cohort
+from brainroam.data.target.order import auc
 
 EFFECTS = {"1 subtype": (0.6, 1.0), "2 subtypes": (1.0, 1.5), "4 subtypes": (1.4, 2.0), "trait": (1.2, 2.0)}
 GENERATORS: dict[str, dict[str, Any]] = {

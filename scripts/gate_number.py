@@ -26,8 +26,8 @@ from gate_map import Both
 import brainroam
 from brainroam.core.choice import Choice
 from brainroam.core.connectivity import edges
-from brainroam.core.targets import mean_order
 from brainroam.data.cohort import Cohort
+from brainroam.data.target.order import mean_order
 from brainroam.data.target_column import with_target
 
 KINDS = ("few edges", "all edges", "two kinds")

@@ -22,8 +22,8 @@ from common import data_parser_of
 from reproduction.parts import SYSTEMS
 
 import brainroam
-from brainroam.core.targets import aucs
 from brainroam.data.folds import Fold, group_sites, hold_out
+from brainroam.data.target.order import aucs
 from brainroam.evaluation.splits import SiteStratifiedKFold
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.methods.deep.base import DeepMethod

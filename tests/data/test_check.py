@@ -15,7 +15,7 @@ from brainroam.data.columns import within_sites
 from brainroam.data.loading import load_cohort
 from brainroam.data.prepare import with_covariates
 from brainroam.data.synthetic import make_cohort
-from brainroam.data.target import CLASSES, Target
+from brainroam.data.target import Classes
 from brainroam.data.target_column import with_target
 
 
@@ -527,7 +527,7 @@ def test_small_sites_of_several_classes_are_told():
     label = np.tile([0, 1, 2], 40)
     label[:24] = [0] * 20 + [1, 1, 2, 2]
     label[24:48] = 0
-    classes = cohort.predicting(Target("dx", CLASSES, ("HC", "A", "B")), cohort.table.assign(label=label))
+    classes = cohort.predicting(Classes("dx", ("HC", "A", "B")), cohort.table.assign(label=label))
     found = {f.site: f.code for f in check_cohort(classes).findings if f.code in ("small-site", "one-class-site")}
     assert found == {"S01": "small-site", "S02": "one-class-site"}
 

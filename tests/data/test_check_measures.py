@@ -8,7 +8,7 @@ from brainroam.data.atlas import columns_of_table
 from brainroam.data.check import check_cohort, find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.synthetic import make_cohort
-from brainroam.data.target import CLASSES, Target
+from brainroam.data.target import Classes
 
 RNG = np.random.default_rng(1)
 PEOPLE = make_cohort(n_sites=4, n_per_site=12, n_rois=10, seed=4)
@@ -176,9 +176,7 @@ def test_a_scale_that_tells_two_of_three_diagnoses_apart_is_named():
     scale = np.round(10 + 6 * (people["label"] == 2) + RNG.normal(0, 2, N))
     values = np.column_stack([VALUES, scale])
     columns = columns_of_table([*NAMES, "complaints"])
-    cohort = Cohort(
-        list(values[:, None]), people, columns, measure="table", target=Target("dx", CLASSES, ("a", "b", "c"))
-    )
+    cohort = Cohort(list(values[:, None]), people, columns, measure="table", target=Classes("dx", ("a", "b", "c")))
     finding = found(cohort)["no-measure"]
     assert finding.severity == "error" and "complaints" in finding.message
 

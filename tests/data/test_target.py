@@ -6,7 +6,7 @@ import pytest
 
 import brainroam
 from brainroam.data.columns import of_the_condition
-from brainroam.data.target import Target, TargetRequest
+from brainroam.data.target import Classes, Number, Ordered, TargetRequest
 from brainroam.data.target_column import guess_kind, with_target
 from brainroam.errors import DataError, UsageError
 
@@ -24,7 +24,7 @@ def cohort():
 
 def test_a_number_leaves_the_table_and_codes_for_unknown_are_left_out_with_the_reason(cohort):
     found = with_target(cohort, "IQ")
-    assert found.target == Target("iq", "number", ())
+    assert found.target == Number("iq")
     assert "iq" not in found.table and len(found) == 59
     assert "-9999" in found.excluded["reason"].iloc[0]
     assert (found.targets == found.table["label"]).all()
@@ -52,7 +52,7 @@ def test_few_numbers_have_to_be_named_and_words_are_classes(cohort):
     with pytest.raises(UsageError, match="4 different numbers"):
         with_target(cohort.with_columns(pd.DataFrame({"stage": coded})), "stage")
     assert with_target(cohort, "stage:ordered").target.classes == ("0", "1", "2", "3")
-    assert with_target(cohort, "group_name").target == Target("group_name", "classes", ("HC", "MDD", "SCZ"))
+    assert with_target(cohort, "group_name").target == Classes("group_name", ("HC", "MDD", "SCZ"))
     assert guess_kind(pd.Series(["0", "1", "1"])) == "two classes"
 
 
@@ -64,7 +64,7 @@ def test_words_are_steps_in_the_order_that_is_named(cohort, mapping):
     graded = cohort.with_columns(words)
     asked = {"column": "grade", "kind": "ordered", "order": order} if mapping else f"grade:ordered={', '.join(order)}"
     found = with_target(graded, asked)
-    assert found.target == Target("grade", "ordered", order)
+    assert found.target == Ordered("grade", order)
     assert found.table["label"][:5].tolist() == [3, 1, 1, 0, 2] and len(found) == 59
     with pytest.raises(DataError, match="ordered=Mild,moderate,severe"):
         with_target(graded, "grade:ordered")

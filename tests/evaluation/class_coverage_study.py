@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from brainroam.core.targets import equivalent_sizes, macro_auc
+from brainroam.data.target.order import equivalent_sizes, macro_auc
 from brainroam.evaluation.forecast import expected_classes
 from brainroam.evaluation.stats.classes import macro_verdict, site_metrics
 

@@ -12,7 +12,7 @@ import argparse
 
 import numpy as np
 
-from brainroam.core.targets import correlations
+from brainroam.data.target.order import correlations
 from brainroam.evaluation.stats.verdict import next_site
 
 KINDS = [(0.0, 0.0), (0.2, 0.0), (0.4, 0.15), (0.6, 0.3)]  # correlation at the centre, tau on Fisher's z

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 import brainroam
-from brainroam.core.targets import auc, macro_auc
+from brainroam.data.target.order import auc, macro_auc
 from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, DataError
 from brainroam.evaluation.forecast import Forecast, ForecastError, expected_measures, expected_number

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import Target
+from brainroam.data.target import Number
 from brainroam.data.target_column import with_target
 from brainroam.errors import ReaderError
 from brainroam.evaluation.checks import check_files
@@ -303,7 +303,7 @@ def test_scores_that_say_the_opposite_are_told_with_the_sites_and_the_remedy(tmp
     assert "10 of 12 sites (not S3, S7)" in done.stdout and "Turn the sign" in done.stdout
     rows = table.assign(method="mine", protocol="loso", fold=table["site"], seed=0)
     ages = rows.assign(label=50 - 5 * table["score"] + 10 * table["label"])
-    study = {"target": Target("age", "number", ()).described(), "from_files": {"mine": "mine.csv"}}
+    study = {"target": Number("age").described(), "from_files": {"mine": "mine.csv"}}
     (check,) = [c for c in check_files(Results(pd.DataFrame(), ages, study)) if c.name == "reversed"]
     assert check.passed is False and "all 12 sites" in check.evidence
 

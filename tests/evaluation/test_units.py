@@ -9,7 +9,7 @@ import brainroam
 from brainroam.audit.candidates import MethodCandidate
 from brainroam.audit.shortcuts import mean_order, permuted_within_site
 from brainroam.data.check import check_cohort
-from brainroam.data.target import Target
+from brainroam.data.target import Number
 from brainroam.evaluation.next_site import coverage
 from brainroam.evaluation.planning.draws import draws
 from brainroam.evaluation.planning.plan import plan_of_runs
@@ -72,7 +72,7 @@ def test_the_report_says_people_and_scans(results, tmp_path):
 
 @pytest.mark.parametrize("target", ["label", "age"])
 def test_what_a_model_foretells_counts_people(cohort, target):
-    number = Target("age", "number", ())
+    number = Number("age")
     chosen = cohort if target == "label" else cohort.predicting(number, cohort.table.assign(label=cohort.table["age"]))
     inner = TunedMethod(method_info("fc-ridge")).fit(chosen).inner_sites_
     people = inner["n_cases"] + inner["n_controls"] if target == "label" else inner["n"]

@@ -20,7 +20,8 @@ from brainroam.core.scaffold import site_contrasts
 from brainroam.core.site_edges import SiteEdges
 from brainroam.core.site_folds import SiteFolds
 from brainroam.core.site_statistics import NUMBER_PENALTIES, SiteStatistics
-from brainroam.core.targets import correlations, number_within_sites, order_gain, slopes
+from brainroam.core.targets import number_within_sites, slopes
+from brainroam.data.target.order import correlations, order_gain
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, MemoryLimitError, UsageError
 from brainroam.evaluation.external import number_agreement, validate_number
@@ -57,7 +58,7 @@ def test_the_slope_on_two_classes_is_the_difference_of_their_means():
 
 def test_the_pooled_contrast_of_all_edges_on_0_and_1_is_that_of_two_classes():
     made = brainroam.make_cohort(n_sites=3, n_per_site=10, n_rois=8)
-    as_number = made.predicting(brainroam.data.target.Target("y", "number", ()), made.table)
+    as_number = made.predicting(brainroam.data.target.Number("y"), made.table)
     kind = EdgeKind("pearson")
     classes, number = (SiteEdges(people, kind).contrast(made.sites) for people in (made, as_number))
     assert np.allclose(classes, number)

@@ -48,9 +48,9 @@ from brainroam.audit.spoiling import (
     with_swapped_classes,
     without_regions,
 )
-from brainroam.core.targets import sites_with_numbers
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, hold_out, judgeable_sites
+from brainroam.data.target.order import sites_with_numbers
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.checks import Check
 from brainroam.methods.base import Method

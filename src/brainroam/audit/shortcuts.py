@@ -18,11 +18,11 @@ from brainroam.audit.candidates import Candidate, MethodCandidate
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.targets import LEAST, correlations, macro_auc
 from brainroam.data.check import find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_of, persons
 from brainroam.data.target import Target
+from brainroam.data.target.order import LEAST, correlations, macro_auc
 from brainroam.errors import EmptyScaffoldError, listed
 from brainroam.evaluation.checks import Check
 from brainroam.evaluation.runner import evaluate

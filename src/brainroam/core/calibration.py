@@ -51,7 +51,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_softmax, logit, softmax
 
-from brainroam.core.targets import is_constant
+from brainroam.data.target.order import is_constant
 from brainroam.errors import DataError, UsageError, listed
 
 LEAST_SLOPE = 1e-3  # per spread of the scores

@@ -35,7 +35,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from brainroam.core.pathways import Pathways
-from brainroam.core.targets import added_error, is_number, order_gain, placements, sites_with_numbers, sites_with_scores
+from brainroam.core.targets import is_number
+from brainroam.data.target.order import added_error, order_gain, placements, sites_with_numbers, sites_with_scores
 from brainroam.utils.optional import as_array, one_thread
 
 if TYPE_CHECKING:

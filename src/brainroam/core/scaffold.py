@@ -39,8 +39,9 @@ from scipy.stats import binom, norm
 
 from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
 from brainroam.core.site_fit import huber_mean, huber_regression
-from brainroam.core.targets import is_number, sites_with_numbers, slopes
+from brainroam.core.targets import is_number, slopes
 from brainroam.data.names import site_names
+from brainroam.data.target.order import sites_with_numbers
 from brainroam.errors import EmptyScaffoldError, UsageError, unknown
 from brainroam.utils.html import html_summary
 from brainroam.utils.parameters import Percentile, require_settings

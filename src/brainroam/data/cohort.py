@@ -25,7 +25,7 @@ from brainroam.data.measurements import (
     series_digest,
 )
 from brainroam.data.people import COVARIATES, People, manifest_hash, people_by_site, validate_table
-from brainroam.data.target import TWO, TWO_CLASSES, Target
+from brainroam.data.target import TWO_CLASSES, Target, TwoClasses
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.utils.html import html_summary
 from brainroam.utils.optional import as_pandas
@@ -391,7 +391,7 @@ class Cohort(People):
         """
         label = self._table["label"]
         table = self._table.assign(label=(label == code).astype(float).where(label.notna()))
-        target = Target(self.target.name, TWO, ("rest", self.target.classes[code]))
+        target = TwoClasses(self.target.name, ("rest", self.target.classes[code]))
         return self._copy_with(_table=table, _target=target, _origin=self.origin)
 
     def _blank_columns(self, columns: dict[str, float]) -> "Cohort":

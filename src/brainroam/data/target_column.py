@@ -70,14 +70,16 @@ def with_target(
     >>> import brainroam
     >>> cohort = with_target(brainroam.make_cohort(n_sites=2, n_per_site=30, n_rois=8), "age:log")
     >>> cohort.target, cohort.covariate_names, cohort.targets.shape
-    (Target(name='age', kind='number', classes=(), transform='log'), ('sex',), (60,))
+    (Number(name='age', classes=(), transform='log'), ('sex',), (60,))
     """
     request = TargetRequest.of(asked)
     table = cohort.table
     column = _find(table, request.column)
     if column is None and not require_label:
         table["label"] = np.nan
-        return cohort.predicting(Target(request.column, request.kind or NUMBER, (), request.transform), table)
+        return cohort.predicting(
+            Target.of_kind(request.column, request.kind or NUMBER, transform=request.transform), table
+        )
     if column is None:
         offered = [name for name in table if name not in ("subject", "site", "label", "n_timepoints")]
         raise unknown("column to predict", request.column, offered)
@@ -197,7 +199,7 @@ def _read(
     request: TargetRequest, text: pd.Series, table: pd.DataFrame, whole: bool = True
 ) -> tuple[Target, pd.Series, pd.Series]:
     """The target with its classes, the label of each person (NaN where unknown), and why it is unknown."""
-    target = Target(request.column, request.kind, (), request.transform)
+    target = Target.of_kind(request.column, request.kind, transform=request.transform)
     empty = is_empty(text)
     reason = pd.Series(f"no value of the target {target.name}", index=text.index)
     if target.kind == NUMBER:

@@ -33,9 +33,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import chi2, norm, pearsonr
 
-from brainroam.core.targets import mean_order
 from brainroam.data.people import people_of, persons
 from brainroam.data.target import Target
+from brainroam.data.target.order import mean_order
 from brainroam.errors import counted, listed
 from brainroam.evaluation.results import Results
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights

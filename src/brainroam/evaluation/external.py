@@ -212,7 +212,7 @@ def number_agreement(sites: pd.DataFrame, target: Target, inner_sites: pd.DataFr
     >>> sites = pd.DataFrame({"site": ["A"], "n": [40], "spread": [1.0], "r": [0.1], "level": [4.0]})
     >>> inner = pd.DataFrame({"site": list("BCDEF"), "n": 40, "r": [0.5, 0.6, 0.4, 0.5, 0.55], "level": 0.0,
     ...     "level_var": 0.2, "off": [-2.0, 1, 0, 2, -1], "off_sd": 3.0, "spread": 1.0})
-    >>> list(number_agreement(sites, Target("age", "number", ()), inner))
+    >>> list(number_agreement(sites, Target.of_kind("age", "number"), inner))
     ['The 5 training sites foretold the correlation to be observed at a site (95 % intervals). Below: A (.10, foretold \
 .13 to .76).', 'They foretold by how much the mean prediction is off (age). Inside: A (+4, foretold -6.4 to +6.4).']
     """

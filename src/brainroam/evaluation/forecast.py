@@ -41,10 +41,10 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import as_shares
-from brainroam.core.targets import equivalent_sizes, shared_error
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
 from brainroam.data.target import Target
+from brainroam.data.target.order import equivalent_sizes, shared_error
 from brainroam.errors import BrainroamError, DataError, UsageError, counted
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.pipelines import PipelineAgreement, compare_versions

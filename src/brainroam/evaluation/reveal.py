@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from brainroam.core.calibration import to_prevalence
-from brainroam.core.targets import correlations, is_constant, macro_auc
 from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.participants_table import Columns, read_participants
@@ -21,6 +20,7 @@ from brainroam.data.readers.roles import USUAL
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import fold, is_empty, numbers, one_spelling
 from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.order import correlations, is_constant, macro_auc
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, foretell, model_digest
 from brainroam.evaluation.run_records import plain

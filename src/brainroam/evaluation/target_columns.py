@@ -17,7 +17,7 @@ import pandas as pd
 
 from brainroam.data.readers.participants_table import Columns, code_meaning
 from brainroam.data.readers.values import floats, is_empty
-from brainroam.data.target import CLASSES, MOST_CLASSES, NUMBER, TWO_CLASSES, Target, several_classes
+from brainroam.data.target import MOST_CLASSES, TWO_CLASSES, Classes, Number, Target, several_classes
 from brainroam.errors import ReaderError, UsageError, counted, listed
 
 OF_CLASSES = {"probability": ("probability", "prob", "proba", "p", "y_prob"), "score": ("score", "logit", "decision")}
@@ -48,11 +48,11 @@ def target_of_columns(raw: pd.DataFrame, column: Mapping[str, str]) -> Target:
             coded = several_classes(raw[column["label"]].to_numpy(dtype=str))
             names = [str(name) for name in coded[0]] if coded else []
             by_name = sorted(map(plain_name, names)) == sorted(map(plain_name, ends))  # else labels are their places
-            return Target(column["label"], CLASSES, tuple(names if by_name else ends))
+            return Classes(column["label"], tuple(names if by_name else ends))
     if "label" in column:
         values = pd.to_numeric(raw[column["label"]].str.replace(",", "."), errors="coerce")
         if values.notna().all() and (values.nunique() > MOST_CLASSES or (values % 1 != 0).any()):
-            return Target(column["label"], NUMBER, ())
+            return Number(column["label"])
     return TWO_CLASSES
 
 

@@ -56,7 +56,7 @@ def scores_of(method: "Method", cohort: Cohort, target: Target) -> np.ndarray:
 def score_shape(n: int, target: Target) -> tuple[int, ...]:
     """(n,), or (n, K) of K classes.
 
-    >>> score_shape(5, Target("dx", CLASSES, ("HC", "MDD", "SCZ")))
+    >>> score_shape(5, Target.of_kind("dx", "classes", ("HC", "MDD", "SCZ")))
     (5, 3)
     """
     return (n, len(target.classes)) if target.is_classes else (n,)

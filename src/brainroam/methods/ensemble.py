@@ -38,9 +38,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import nnls
 
-from brainroam.core.targets import mean_order, spread_within_sites, within_sites
+from brainroam.core.targets import spread_within_sites, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
+from brainroam.data.target.order import mean_order
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo, score_shape
 from brainroam.methods.edge_ridge import NUMBER_PENALTIES, CentredReading, EdgeRidge
 from brainroam.methods.explanation import linear_explanation

@@ -18,7 +18,7 @@ from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import CLASSES, TWO_CLASSES, Target, several_classes, two_classes
+from brainroam.data.target import TWO_CLASSES, Classes, Target, several_classes, two_classes
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.core import Core
 from brainroam.methods.ensemble import Ensemble
@@ -80,7 +80,7 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
     def _as_target(self, y: Sequence, positive: Any) -> tuple[np.ndarray, np.ndarray, Target]:
         several = several_classes(y) if positive is None else None
         classes, labels = several or two_classes(y, positive)
-        return labels, classes, Target("y", CLASSES, tuple(map(str, classes))) if several else TWO_CLASSES
+        return labels, classes, Classes("y", tuple(map(str, classes))) if several else TWO_CLASSES
 
     @says_how_to_call
     def predict_proba(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import NUMBER, TRANSFORMS, Target
+from brainroam.data.target import TRANSFORMS, Number, Target
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.methods.site_estimator import READ, Covariates, People, SiteEstimator, Times
 from brainroam.utils.parameters import says_how_to_call
@@ -78,7 +78,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
             raise DataError(
                 f"y is {values[0]:g} for everybody, so there is nothing to learn; give a number that varies"
             )
-        return values, np.array([]), Target("y", NUMBER, (), self.transform)
+        return values, np.array([]), Number("y", transform=self.transform)
 
     @says_how_to_call
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:

@@ -51,7 +51,7 @@ import pandas as pd
 from scipy.stats import t
 
 from brainroam.core.calibration import Calibration
-from brainroam.core.targets import auc
+from brainroam.data.target.order import auc
 
 MEASURES = ("balanced_acc", "level", "brier")
 INNER_SITES = ("site", "n_cases", "n_controls", "auc", *(f"{name}{end}" for name in MEASURES for end in ("", "_var")))

@@ -36,7 +36,11 @@ from brainroam.core.calibration import (
     calibrate_classes,
     calibrate_number,
 )
-from brainroam.core.targets import (
+from brainroam.data.cohort import Cohort
+from brainroam.data.folds import Fold, group_sites, hold_out
+from brainroam.data.people import at_one_site, group_codes, left_out_note, people_of, persons
+from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.order import (
     aucs,
     correlations,
     equivalent_sizes,
@@ -45,10 +49,6 @@ from brainroam.core.targets import (
     mean_order,
     sites_with_numbers,
 )
-from brainroam.data.cohort import Cohort
-from brainroam.data.folds import Fold, group_sites, hold_out
-from brainroam.data.people import at_one_site, group_codes, left_out_note, people_of, persons
-from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.methods.base import (
     ANYTHING,

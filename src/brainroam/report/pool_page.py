@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.api.types import is_float_dtype
 
 from brainroam import __version__
-from brainroam.data.target import CLASSES, Target
+from brainroam.data.target import Classes, Target
 from brainroam.errors import SummaryError
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.stats import classes, numbers
@@ -72,7 +72,7 @@ def _weights(scores: pd.DataFrame) -> pd.Series:
 
 def _target(scores: pd.DataFrame) -> Target:
     """Several classes, as the columns name them."""
-    return Target("class", CLASSES, tuple(name.removeprefix("n_") for name in scores if name.startswith("n_")))
+    return Classes("class", tuple(name.removeprefix("n_") for name in scores if name.startswith("n_")))
 
 
 def is_pool(folder: Path) -> bool:

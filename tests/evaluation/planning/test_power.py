@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from brainroam.data.target import Target
+from brainroam.data.target import Classes, Number
 from brainroam.errors import DataError
 from brainroam.evaluation.planning.measure import delong_variance, measure_of
 from brainroam.evaluation.planning.power import Contrast, contrast
@@ -81,7 +81,7 @@ def test_four_sites_are_refused():
         contrast(table, ["x", "y"])
 
 
-@pytest.mark.parametrize("target", [Target("x", "number", ()), Target("dx", "classes", ("a", "b", "c"))])
+@pytest.mark.parametrize("target", [Number("x"), Classes("dx", ("a", "b", "c"))])
 def test_the_variance_of_a_difference_is_that_of_repeated_samples(target):
     rng, measure = np.random.default_rng(0), measure_of(target)
     label = np.repeat([0, 1, 2], [14, 20, 26]) if target.is_classes else None

@@ -65,7 +65,7 @@ def test_pairs_that_nothing_tells_apart_are_called_so():
     p = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
     columns = {f"probability_{name}": p[:, k] for k, name in enumerate(NAMES)}
     people = pd.DataFrame({"site": site, "subject": np.arange(n).astype(str), "label": code, **columns})
-    target = brainroam.data.target.Target("dx", "classes", NAMES)
+    target = brainroam.data.target.Classes("dx", NAMES)
     found = class_pairs(people, target).set_index(["class_1", "class_2"])["apart"]
     assert found.to_dict() == {("HC", "MDD"): True, ("HC", "SCZ"): True, ("MDD", "SCZ"): False}
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import brainroam
 from brainroam.cli import app
-from brainroam.data.target import Target
+from brainroam.data.target import Number
 from brainroam.data.target_column import with_target
 from brainroam.evaluation.stats.number_confounding import (
     names_known,
@@ -19,7 +19,7 @@ from brainroam.evaluation.stats.number_confounding import (
     partial_correlation,
 )
 
-IQ = Target("iq", "number", ())
+IQ = Number("iq")
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_covariate_that_few_have_that_is_constant_or_the_target_itself_is_not_
 
 def test_order_is_that_of_the_target_as_it_is_learned(study):
     runs, people = study
-    logarithm = Target("iq", "number", (), "log")
+    logarithm = Number("iq", transform="log")
     logs = runs.assign(label=np.log(runs["label"]), predicted=np.log(runs["predicted"].clip(1)))
     found = number_confounding(runs.assign(predicted=runs["predicted"].clip(1)), people, logarithm)
     expected = number_confounding(logs, people, IQ)

@@ -7,12 +7,12 @@ from tests.evaluation.number_coverage_study import number_coverage
 
 import brainroam
 from brainroam.core.connectivity import edges
-from brainroam.data.target import Target
+from brainroam.data.target import Number
 from brainroam.data.target_column import with_target
 from brainroam.errors import UsageError
 from brainroam.evaluation.stats.numbers import compare_numbers, level_of_sites, level_off, site_metrics, verdict
 
-AGE = Target("age", "number", (), "log")
+AGE = Number("age", transform="log")
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,12 @@ def results(tmp_path_factory):
 
 def test_order_level_and_scale_are_told_apart():
     truth = np.array([10.0, 20, 30, 40])
-    shifted = site_metrics(truth, truth + 5, 25.0, Target("x", "number", ()))
+    shifted = site_metrics(truth, truth + 5, 25.0, Number("x"))
     assert (shifted["r"], shifted["level"], shifted["scale"]) == pytest.approx((1, 5, 1))
-    wide = site_metrics(truth, 2 * truth - 25, 25.0, Target("x", "number", ()))
+    wide = site_metrics(truth, 2 * truth - 25, 25.0, Number("x"))
     assert (wide["r"], wide["level"], wide["scale"]) == pytest.approx((1, 0, 0.5))
     assert wide["mae_constant"] == 10
-    constant = site_metrics(truth, np.full(4, 25.0), 25.0, Target("x", "number", ()))
+    constant = site_metrics(truth, np.full(4, 25.0), 25.0, Number("x"))
     assert constant["r"] == 0 and np.isnan(constant["scale"]) and constant["r2"] == 0
 
 
@@ -100,7 +100,7 @@ def test_intervals_of_the_order_cover(n_sites, equal):
 
 def test_level_errors_of_opposite_sign_do_not_cancel_at_two_sites():
     truth = np.arange(20.0)
-    at = [site_metrics(truth, truth + off, 10.0, Target("x", "number", ())) for off in (-4, 4)]
+    at = [site_metrics(truth, truth + off, 10.0, Number("x")) for off in (-4, 4)]
     assert verdict(pd.DataFrame(at)).off == pytest.approx(4)
 
 
@@ -133,10 +133,10 @@ def test_a_gain_nobody_can_see_is_none_however_sure_it_is():
     for _ in range(8):
         truth = rng.normal(50, 10, 30)
         nearly = 50 + 0.001 * np.sign(truth - 50)
-        at.append(site_metrics(truth, nearly, 50.0, Target("x", "number", ())))
+        at.append(site_metrics(truth, nearly, 50.0, Number("x")))
     found = verdict(pd.DataFrame(at))
     assert found.gain_low > 0 and (found.better, found.worse) == (0, 0)
-    assert "no better than a constant" in found.sentence(Target("x", "number", ()))
+    assert "no better than a constant" in found.sentence(Number("x"))
 
 
 def test_what_a_block_adds_to_the_order_is_said():

@@ -14,8 +14,8 @@ from sklearn.model_selection import LeaveOneGroupOut
 import brainroam
 from brainroam import compare_sites, next_site
 from brainroam.core.calibration import calibrate, calibrate_classes, calibrate_number
-from brainroam.core.targets import correlations
-from brainroam.data.target import Target
+from brainroam.data.target import Number
+from brainroam.data.target.order import correlations
 from brainroam.errors import DataError
 from brainroam.evaluation.stats import classes, metrics, numbers
 from brainroam.evaluation.stats.confounding import within_class_correlation, without
@@ -138,13 +138,13 @@ def test_a_number_is_calibrated_by_least_squares_whatever_the_units(seed, unit, 
     slope, intercept = np.polyfit(score, t, 1)
     found = calibrate_number(unit * (score + offset), t)
     np.testing.assert_allclose(found(unit * (score + offset)), intercept + slope * score, atol=1e-5)
-    sites = numbers.site_metrics(unit * t, unit * (3 * score + offset), 0.0, Target("t", "number", ()))
+    sites = numbers.site_metrics(unit * t, unit * (3 * score + offset), 0.0, Number("t"))
     assert sites["scale"] == pytest.approx(np.polyfit(3 * score, t, 1)[0], rel=1e-5)
     assert sites["r"] == pytest.approx(np.corrcoef(score, t)[0, 1], abs=1e-6)
     level = 1e9 * unit  # both far from 0
-    far = numbers.site_metrics(unit * t + level, 3 * unit * score + level, 0.0, Target("t", "number", ()))
+    far = numbers.site_metrics(unit * t + level, 3 * unit * score + level, 0.0, Number("t"))
     assert far["scale"] == pytest.approx(sites["scale"], rel=1e-5)
-    hardly = numbers.site_metrics(unit * t + level, 1e-3 * unit * score + level, 0.0, Target("t", "number", ()))
+    hardly = numbers.site_metrics(unit * t + level, 1e-3 * unit * score + level, 0.0, Number("t"))
     assert np.isnan(
         hardly["scale"]
     )  # predictions that hardly differ: a slope of 3,000 with an error above 1 says nothing

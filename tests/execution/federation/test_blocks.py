@@ -152,14 +152,14 @@ def test_the_sum_is_better_than_a_block_and_a_block_of_noise_gets_little(both, t
 
 @pytest.mark.parametrize("target", ["number", "classes"])
 def test_numbers_and_several_classes_are_added_as_well(target, tmp_path):
-    from brainroam.data.target import CLASSES, NUMBER, Target
+    from brainroam.data.target import Classes, Number
 
     cohort = brainroam.make_cohort(n_sites=4, n_per_site=60, n_rois=12, seed=2)
     rng = np.random.default_rng(0)
     if target == "number":
-        goal, label = Target("score", NUMBER, ()), cohort.labels + rng.normal(size=len(cohort))
+        goal, label = Number("score"), cohort.labels + rng.normal(size=len(cohort))
     else:
-        goal, label = Target("dx", CLASSES, ("HC", "A", "B")), cohort.labels * rng.integers(1, 3, len(cohort))
+        goal, label = Classes("dx", ("HC", "A", "B")), cohort.labels * rng.integers(1, 3, len(cohort))
     cohort = with_anatomy(cohort.predicting(goal, cohort.table.assign(label=label)).using([]), effect=0.7)
     scores = pooled(cohort, tmp_path).scores
     figure = "r" if target == "number" else "auc"

@@ -8,7 +8,7 @@ import pytest
 from hospital_rounds import round_of
 
 import brainroam
-from brainroam.core.targets import class_aucs, correlations
+from brainroam.data.target.order import class_aucs, correlations
 from brainroam.data.target_column import with_target
 from brainroam.errors import SummaryError, UsageError
 from brainroam.execution.federation import Pool, Protection, answer

@@ -217,7 +217,7 @@ def association(values: np.ndarray, label: np.ndarray, target: Target) -> tuple[
     Cases against controls; the correlation with a number, r, as d = 2 r / sqrt(1 - r^2); of several classes the
     correlation ratio eta, likewise. 0 and 1 where there is nothing to test.
 
-    >>> d, p, words = association(np.arange(9.0), np.arange(9.0) % 5, Target("score", "number", ()))
+    >>> d, p, words = association(np.arange(9.0), np.arange(9.0) % 5, Target.of_kind("score", "number"))
     >>> round(p, 2), words
     (0.39, 'r = 0.33')
     """

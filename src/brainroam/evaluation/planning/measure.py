@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from brainroam.core.targets import (
+from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.order import (
     LEAST,
     added_error,
     aucs,
@@ -28,7 +29,6 @@ from brainroam.core.targets import (
     order_gain,
     placements,
 )
-from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.evaluation.stats import classes, metrics, numbers
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.evaluation.stats.numbers import EDGE, two_digits
@@ -267,7 +267,7 @@ class Number:
 def measure_of(target: Target = TWO_CLASSES) -> Measure:
     """The measure of a target.
 
-    >>> measure_of().scale.name, measure_of(Target("age", "number", ())).scale.name
+    >>> measure_of().scale.name, measure_of(Target.of_kind("age", "number")).scale.name
     ('auc', 'r')
     """
     if target.is_number:

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.targets import auc, class_aucs, equivalent_sizes, macro_variances, shared_error
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
+from brainroam.data.target.order import auc, class_aucs, equivalent_sizes, macro_variances, shared_error
 from brainroam.errors import listed
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
@@ -187,7 +187,7 @@ def sentence(judged: Verdict, balanced_acc: float, pairs: pd.DataFrame, target: 
 
     >>> pairs = pd.DataFrame({"class_1": ["HC", "HC", "MDD"], "class_2": ["MDD", "SCZ", "SCZ"],
     ...     "auc": [.7, .8, .52], "low": [.6, .7, .4], "high": [.8, .9, .6], "apart": [True, True, False]})
-    >>> sentence(Verdict(12, .68, .6, .75, .55, .8), .5, pairs, Target("dx", "classes", ("HC", "MDD", "SCZ")))
+    >>> sentence(Verdict(12, .68, .6, .75, .55, .8), .5, pairs, Target.of_kind("dx", "classes", ("HC", "MDD", "SCZ")))
     'Some classes are told apart, not all (AUC 68.0 against the rest, next site 55.0 to 80.0; 50.0 % called right, \
 33.3 % by chance): HC from MDD (70.0), HC from SCZ (80.0); cannot be told apart: MDD from SCZ (52.0, 40.0 to 60.0).'
     """

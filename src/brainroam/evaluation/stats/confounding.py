@@ -19,9 +19,9 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from brainroam.core.targets import equivalent_sizes, is_constant, macro_auc
 from brainroam.data.folds import hold_out
 from brainroam.data.people import people_of
+from brainroam.data.target.order import equivalent_sizes, is_constant, macro_auc
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 
 MOTION = ("log_fd",)

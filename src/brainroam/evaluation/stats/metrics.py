@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from brainroam.core.calibration import fit_logistic, to_prevalence
-from brainroam.core.targets import auc as auc
-from brainroam.core.targets import aucs as aucs
+from brainroam.data.target.order import auc as auc
+from brainroam.data.target.order import aucs as aucs
 from brainroam.errors import DataError, listed
 
 METRICS = (

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from brainroam.core.targets import LEAST, correlations
 from brainroam.data.target import Target
+from brainroam.data.target.order import LEAST, correlations
 from brainroam.evaluation.stats.confounding import with_covariates
 from brainroam.evaluation.stats.numbers import fisher_z
 from brainroam.evaluation.stats.verdict import next_site
@@ -67,7 +67,7 @@ def number_confounding_by_site(
     >>> people = pd.DataFrame({"subject": [f"p{i}" for i in range(120)], "age": rng.normal(20, 5, 120)})
     >>> runs = people[["subject"]].assign(method="age", protocol="loso", seed=0, site=np.repeat(["A", "B", "C"], 40),
     ...     label=people["age"] + rng.normal(0, 5, 120), predicted=people["age"])
-    >>> found = number_confounding_by_site(runs, people, Target("x", "number", ()))
+    >>> found = number_confounding_by_site(runs, people, Target.of_kind("x", "number"))
     >>> found[["r", "r_without_age"]].mean().round(1).tolist()
     [0.6, 0.0]
     """

@@ -31,8 +31,8 @@ import pandas as pd
 from scipy.special import ndtri
 from scipy.stats import t as t_law
 
-from brainroam.core.targets import LEAST, correlations, is_constant
 from brainroam.data.target import Target
+from brainroam.data.target.order import LEAST, correlations, is_constant
 from brainroam.evaluation.splits import UNITS
 from brainroam.evaluation.stats import metrics
 from brainroam.evaluation.stats.families import check_reference
@@ -88,7 +88,7 @@ def site_metrics(
 
     Examples
     --------
-    >>> found = site_metrics(np.array([1.0, 2, 3, 4]), np.array([2.0, 3, 4, 5]), 2.0, Target("x", "number", ()))
+    >>> found = site_metrics(np.array([1.0, 2, 3, 4]), np.array([2.0, 3, 4, 5]), 2.0, Target.of_kind("x", "number"))
     >>> found["r"], found["level"], found["scale"], found["mae"], round(found["r2"], 2)
     (1.0, 1.0, 1.0, 1.0, 0.2)
     """
@@ -157,7 +157,7 @@ class NumberVerdict:
         """One plain verdict on order, level and against a constant.
 
         >>> NumberVerdict(20, .48, .4, .55, .2, .7, .1, 0, 4.0, 1, 3.0, 5.0, .1, .3, 14, 1, 0.9, 6.0).sentence(
-        ...     Target("age", "number", ()))
+        ...     Target.of_kind("age", "number"))
         'Order travels (r .48 within sites, next site .20 to .70); level does not travel: expect to be off by 4 (age); \
 better than a constant (mean error 3 against 5; clearly in 14 of 20 sites, clearly worse in 1).'
         """
@@ -350,7 +350,7 @@ def compare_numbers(
     >>> scores = pd.DataFrame(rows, columns=["method", "protocol", "site", "seed", "n", "r"])
     >>> scores = scores.assign(level=0.1, sd=1.0, error_sd=1.0, scale=1.0, mae=1.0, mae_constant=1.2, gain_se=0.1)
     >>> scores = scores.assign(r2=0.1, r2_constant=0.2)
-    >>> print(compare_numbers(scores, scores, Target("x", "number", ())).sentences[0])
+    >>> print(compare_numbers(scores, scores, Target.of_kind("x", "number")).sentences[0])
     good orders people better than poor (r .55 against .12 over 6 sites; won 6 of 6; p < 0.001)
     """
     sites = average_seeds(scores)

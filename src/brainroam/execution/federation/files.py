@@ -224,7 +224,7 @@ class Message:
 def target_in_words(target: Target) -> str:
     """What has to be the same at all sites of a target: two classes may have any name.
 
-    >>> target_in_words(Target("age", "number", (), "log")), target_in_words(Target("dx"))
+    >>> target_in_words(Target.of_kind("age", "number", transform="log")), target_in_words(TWO_CLASSES)
     ('age (number, log)', 'two classes')
     """
     if target.is_two_classes:

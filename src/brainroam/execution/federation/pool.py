@@ -21,8 +21,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
-from brainroam.core.targets import equivalent_sizes
 from brainroam.data.target import MOST_CLASSES, ORDERED, TWO_CLASSES, Target, is_control
+from brainroam.data.target.order import equivalent_sizes
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message

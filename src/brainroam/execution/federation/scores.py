@@ -28,8 +28,8 @@ from brainroam.core.calibration import (
     calibrate,
     calibrate_classes,
 )
-from brainroam.core.targets import class_aucs, macro_variances
 from brainroam.data.target import Target
+from brainroam.data.target.order import class_aucs, macro_variances
 from brainroam.methods.site_shift import (
     LABELLED,
     SCALE,

@@ -114,7 +114,7 @@ class AdaptationDisplay(NotebookDisplay):
 def taken(protocol: str, target: Target = TWO_CLASSES) -> str:
     """What a protocol takes from the new site.
 
-    >>> taken("strict"), taken("controls-20"), taken("unlabelled"), taken("labelled-5", Target("age", "number", ()))
+    >>> taken("strict"), taken("controls-20"), taken("unlabelled"), taken("labelled-5", Target.of_kind("age", "number"))
     ('nothing', '20 controls', 'scans only', '5 of known age')
     """
     who = f"of known {target.name}" if target.is_number else "controls"

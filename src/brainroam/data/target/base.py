@@ -1,0 +1,98 @@
+"""What is predicted: the one object that knows what kind of target it is.
+
+A `Target` says what the column ``label`` of a cohort holds: 0 and 1, the code of a class (its place in ``classes``), or
+the value itself in its own units. Methods learn from `Cohort.targets`, where a number is on the scale of its
+``transform``: with ``log`` a prediction a + b * score is turned back by exp. `brainroam.data.target_column` makes a
+column of the table the target.
+
+Each kind is a subclass, in a file of its own: `TwoClasses`, `Classes`, `Number`, and `Ordered`, a number with steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
+KINDS = (TWO, CLASSES, ORDERED, NUMBER)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target: name and classes of the labels of a cohort; its class is the kind.
+
+    Attributes
+    ----------
+    name : str
+        As people call it: the column.
+    classes : tuple of str
+        Names by code; empty for a number.
+    transform : str
+        ``log``, or nothing.
+
+    Examples
+    --------
+    >>> age = Target.of_kind("age", "number", transform="log")
+    >>> age.forward(np.array([1.0, np.e])).tolist(), age.inverse(np.zeros(1)).tolist()
+    ([0.0, 1.0], [1.0])
+    """
+
+    name: str
+    classes: tuple[str, ...] = ()
+    transform: str = ""
+
+    kind: ClassVar[str]
+    is_two_classes: ClassVar[bool] = False  # labels are 0 and 1
+    is_classes: ClassVar[bool] = False  # codes of three or more classes without an order, with a score for each
+    is_number: ClassVar[bool] = False  # learned as a number: a number, or the steps of an order
+    condition: ClassVar[str] = ""
+    _of: ClassVar[dict[str, type["Target"]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Target._of[cls.kind] = cls
+
+    @classmethod
+    def of_kind(cls, name: str, kind: str, classes: tuple[str, ...] = (), transform: str = "") -> "Target":
+        """The target of one of `KINDS`.
+
+        >>> Target.of_kind("age", "number")
+        Number(name='age', classes=(), transform='')
+        """
+        return cls._of[kind](name, classes, transform)
+
+    @classmethod
+    def of_description(cls, content: Mapping[str, Any] | None) -> "Target":
+        """From what `described` gave; nothing stands for two classes."""
+        if not content:
+            return cls._of[TWO]("diagnosis", ("control", "case"))
+        return cls.of_kind(**{**content, "classes": tuple(content["classes"])})
+
+    def described(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return {"name": self.name, "kind": self.kind, "classes": list(self.classes), "transform": self.transform}
+
+    def with_class(self, code: int) -> str:
+        """Whom a class is of, in words: "with sex male"."""
+        return f"with {self.name} {self.classes[code]}"
+
+    def refuse_classes(self, what: str) -> None:
+        """Refuse several classes where only two, or a number, can be."""
+
+    @property
+    def has_controls(self) -> bool:
+        """Whether the first of several classes is what the others are compared with: controls, or the code 0."""
+        return False
+
+    def forward(self, values: np.ndarray) -> np.ndarray:
+        """From its own units to the scale it is learned on."""
+        return np.asarray(values, dtype=float)
+
+    def inverse(self, values: np.ndarray) -> np.ndarray:
+        """Back to its own units; steps of an order stay between the first and the last."""
+        return np.asarray(values, dtype=float)
+
+    def counted(self, label: pd.Series) -> str:
+        """Labels in a few words: "40 with the condition", "9 with sex male", "age 7 to 64", "DSM of 4 classes"."""
+        raise NotImplementedError
