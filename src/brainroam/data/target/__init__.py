@@ -4,8 +4,8 @@ from brainroam.data.target.base import CLASSES, KINDS, NUMBER, ORDERED, TWO, Tar
 from brainroam.data.target.labels import MOST_CLASSES, is_control, several_classes, two_classes
 from brainroam.data.target.number import Number, Ordered
 from brainroam.data.target.request import TRANSFORMS, TargetRequest
-from brainroam.data.target.several_classes import Classes
-from brainroam.data.target.two_classes import TWO_CLASSES, TwoClasses
+from brainroam.data.target.several import Classes
+from brainroam.data.target.two import TWO_CLASSES, TwoClasses
 
 __all__ = [
     "CLASSES",
