@@ -199,7 +199,10 @@ def test_bare_arrays_tell_what_they_are(series):
 def test_people_who_lack_many_columns_are_left_out(table):
     rows = table.series
     rows[0] = np.where(np.arange(30) < 10, np.nan, rows[0])
-    assert table.with_series(rows).exclude_missing(0.2).excluded["subject"].tolist() == ["p0"]
+    assert not len(table.with_series(rows).exclude_missing().excluded)
+    assert table.with_series(rows).exclude_missing(0.3).excluded["subject"].tolist() == ["p0"]
+    rows[0] = np.where(np.arange(30) < 28, np.nan, rows[0])
+    assert table.with_series(rows).exclude_missing().excluded["subject"].tolist() == ["p0"]
 
 
 @pytest.fixture(scope="module")

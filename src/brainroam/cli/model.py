@@ -67,7 +67,7 @@ def fit(
     if jobs and memory is None:
         raise UsageError("--jobs shares out the work of --memory; a fit in memory runs on one core")
     cohort = load_or_open(source, work_beside(out), memory)
-    from brainroam.cli.show import show_excluded
+    from brainroam.cli.show import show_what_was_read
     from brainroam.execution.out_of_core import StoredCohort, write_edges
     from brainroam.methods.registry import method_info
     from brainroam.methods.saving import save_method
@@ -83,7 +83,7 @@ def fit(
     info.require_savable()
     fixed |= parse_settings(settings)
     selected = TunedMethod(info, tuning or source.tuning, **fixed)
-    show_excluded(cohort.excluded)
+    show_what_was_read(cohort)
     start = perf_counter()
     if isinstance(cohort, StoredCohort):
         write_edges(cohort, info.make(**info.settings(fixed)).edge_kinds, jobs or 1, progress=not quiet())

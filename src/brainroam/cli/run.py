@@ -81,7 +81,7 @@ def run(
             "as in out: results, or move that file away"
         )
     from brainroam.audit.gate import evaluate
-    from brainroam.cli.show import show_check, write_json
+    from brainroam.cli.show import show_check, show_what_was_read, write_json
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
     from brainroam.evaluation.results import compare
@@ -105,6 +105,7 @@ def run(
             show_check(report)
             raise typer.Exit(1)
         cohort = everybody.exclude_missing(plan.max_missing_rois)
+        show_what_was_read(cohort)
         if methods is None:
             names = default_methods(names, cohort, design, stages.say, study)
         if cohort.blocks and "[" not in names[0]:

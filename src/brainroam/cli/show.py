@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from brainroam.cli.options import quiet
+from brainroam.data.measurements import READ_AS
 from brainroam.errors import listed, visible
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from brainroam.audit import Audit
     from brainroam.data.check import CheckReport, Finding
+    from brainroam.data.cohort import Cohort
 
 MAX_WIDTH = 1000
 VERDICTS = {True: ("pass", "green"), None: ("note", "yellow"), False: ("FAIL", "bold red")}
@@ -107,6 +110,18 @@ def show_excluded(excluded: "pd.DataFrame") -> None:
     """Print who was left out and why, if anybody was."""
     if len(excluded):
         Console(highlight=False).print(_exclusions(excluded))
+
+
+def show_what_was_read(cohort: "Cohort") -> None:
+    """Print on stderr which columns of tables are read and which are not, and who was left out."""
+    if quiet():
+        return
+    console = Console(highlight=False, stderr=True)
+    for step in cohort.prepared:
+        if READ_AS in step:
+            console.print(visible(step), markup=False, soft_wrap=True)
+    if len(cohort.excluded):
+        console.print(_exclusions(cohort.excluded))
 
 
 def _count(n: int, noun: str) -> str:

@@ -183,10 +183,13 @@ def judge(
     out = options.out or (Path(source.study.out) / "runs" if source.study else Path("runs"))
     engine = place.choose_engine(source.data, out)
     keywords = study_keywords(source, options)
+    from brainroam.cli.show import show_what_was_read
+
     with workers_of(source, engine, keywords["jobs"], names) as workers:
         cohort = load_or_open(source, work_beside(out), options.memory, workers=workers)
         if few_controls is not None:
             cohort.target.refuse_classes("a threshold that controls of a new site move (--controls)")
+        show_what_was_read(cohort)
         _warn_of_values(cohort)
         if methods is None or not typed:
             names = default_methods(names, cohort, design, partial(typer.echo, err=True), source.data)

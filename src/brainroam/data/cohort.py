@@ -19,9 +19,11 @@ from brainroam.data.features import Block, Features
 from brainroam.data.measurements import (
     MEASURES,
     MISSING,
+    MOST_MISSING,
     check_arrays,
     empty_measurement,
     missing_rois,
+    most_missing,
     series_digest,
 )
 from brainroam.data.people import COVARIATES, People, manifest_hash, people_by_site, validate_table
@@ -326,11 +328,11 @@ class Cohort(People):
         record = pd.concat([self._excluded, _exclusions(added)], ignore_index=True)
         return self._at(np.flatnonzero(~mask))._copy_with(_excluded=record)
 
-    def exclude_missing(self, max_missing_rois: float = 0.2) -> "Cohort":
-        """Leave out people with more than this share of regions without signal."""
+    def exclude_missing(self, max_missing_rois: float = MOST_MISSING) -> "Cohort":
+        """Leave out people with more than this share of regions without signal, see `most_missing` of columns."""
         if len(self._blocks) > 1:
             return self._with_some_block(max_missing_rois)
-        count = self.missing_rois.sum(axis=1)
+        count, max_missing_rois = self.missing_rois.sum(axis=1), most_missing(self.measure, max_missing_rois)
         over = count > max_missing_rois * self.n_rois
         if not over.any():
             return self
@@ -339,7 +341,10 @@ class Cohort(People):
 
     def _with_some_block(self, max_missing: float) -> "Cohort":
         """Leave out people who lack too much of every block; a block with too much missing is empty for the person."""
-        over = {name: block.missing_rois.mean(axis=1) > max_missing for name, block in self.blocks.items()}
+        over = {
+            name: block.missing_rois.mean(axis=1) > most_missing(block.measure, max_missing)
+            for name, block in self.blocks.items()
+        }
         nobody = np.all(list(over.values()), axis=0)
         reasons = ["too much is missing in every block"] * int(nobody.sum())
         cohort = self.exclude(nobody, reasons) if nobody.any() else self

@@ -20,6 +20,7 @@ MISSING = {
     "matrices": "{} of {} regions have no edges",
     "table": "{} of {} columns are missing",
 }
+MOST_MISSING, MOST_MISSING_COLUMNS = 0.2, 0.9  # share of regions, or of columns of a table, that a person may lack
 MIN_VOLUMES = 3  # two volumes correlate with 1 or -1, whatever they are
 MIN_REGIONS = 4  # of fewer, rounded numbers may be equal by chance
 MANY_REGIONS, BOTH_WAYS = 20, 0.15
@@ -278,6 +279,17 @@ def empty_measurement(measure: str, width: int) -> np.ndarray:
     array([[nan, nan]])
     """
     return np.full((1 if measure == "table" else max(width, 3), width), np.nan)
+
+
+def most_missing(measure: str, asked: float = MOST_MISSING) -> float:
+    """The share of regions that a person may lack; of columns nearly all, unless a share of one's own is asked for.
+
+    A missing column is filled in within training, where a region without signal takes all its edges with it.
+
+    >>> most_missing("series"), most_missing("table"), most_missing("table", 0.5)
+    (0.2, 0.9, 0.5)
+    """
+    return MOST_MISSING_COLUMNS if measure == "table" and asked == MOST_MISSING else asked
 
 
 def missing_rois(series: Sequence[np.ndarray], measure: str = "series") -> np.ndarray:

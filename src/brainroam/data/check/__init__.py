@@ -12,6 +12,7 @@ from brainroam.data.check import groups, labels, measures, numbers, series, shif
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, join_findings
 from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import most_missing
 from brainroam.data.people import people_of
 from brainroam.data.prepare import kind_of
 from brainroam.data.target import Target
@@ -47,7 +48,8 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     """
     table, people = cohort.table, cohort.people
     measured = (cohort.blocks or {"": cohort}).values()
-    over_limit = np.all([block.missing_rois.mean(axis=1) > max_missing_rois for block in measured], axis=0)
+    lacking = [block.missing_rois.mean(axis=1) > most_missing(block.measure, max_missing_rois) for block in measured]
+    over_limit = np.all(lacking, axis=0)
     taken = "predicted from the other blocks" if cohort.blocks else "left out"
     timed = cohort.measure == "series"
     has_regions = {block.measure for block in (cohort.blocks or {"": cohort}).values()} != {"table"}

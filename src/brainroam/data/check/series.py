@@ -10,6 +10,7 @@ from brainroam.data.check.duplicates import find_duplicates, similar_ids
 from brainroam.data.check.report import Finding
 from brainroam.data.check.time_course import WEAK
 from brainroam.data.cohort import Cohort
+from brainroam.data.measurements import most_missing
 from brainroam.data.people import group_codes
 from brainroam.errors import counted, listed
 
@@ -36,6 +37,7 @@ WORDS = {
 def missing_regions(cohort: Cohort, limit: float, taken: str) -> Iterator[Finding]:
     """People with regions that are constant or not finite, and those who are ``taken`` otherwise by other commands."""
     words, counts = WORDS[cohort.measure], cohort.missing_rois.sum(axis=1)
+    limit = most_missing(cohort.measure, limit)
     over_limit = counts > limit * cohort.n_rois
     if over_limit.any():
         people, each = _people(cohort, over_limit, counts)

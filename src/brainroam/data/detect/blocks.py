@@ -28,8 +28,9 @@ from brainroam.data.readers.repeats import with_stars
 from brainroam.data.readers.series import read_series
 from brainroam.data.readers.tables import is_table, read_table, with_people_in_rows
 from brainroam.data.readers.values import codes
-from brainroam.data.readers.which_columns import measures_of
+from brainroam.data.readers.which_columns import is_clinical, measures_of
 from brainroam.data.readers.wide_table import sites_in_ids
+from brainroam.data.target import TargetRequest
 from brainroam.data.triangles import order_of, regions_of, untold
 from brainroam.errors import BrainroamError, listed
 
@@ -160,7 +161,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     series = _without_copies(series, left)
     matrices = _without_copies([group for group in groups if group.kind == "matrices"], left)
     if not series and not matrices:
-        _people_and_tables(people, guess, bool(of_all.tables or of_all.arrays))
+        _people_and_tables(people, guess, bool(of_all.tables or of_all.arrays), alone)
         _ask_about_squares([group for group in groups if not group.kind], folder, ids.tolist(), guess)
     own = next(iter([*series, *matrices]), None)
     if own is not None:
@@ -383,14 +384,21 @@ def _sort_files(files: Sequence[Path], roster: pd.DataFrame, n_rows: int) -> Fil
     return of_all
 
 
-def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool) -> None:
+def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool, alone: bool) -> None:
     """The guess where no file is one person's: the table of people is the data, with or without measures of its own."""
     tables = _as_names(guess.options.pop("participants"))
     if tables[1:]:
         guess.options["participants"] = tables[1:]  # the data are the first; the reader takes further ones only
     guess.reader, guess.data = "table", Path(tables[0])
     roles = {str(value) for name, value in guess.options.items() if name.endswith("_col")}
-    measures = measures_of(people[[name for name in people if str(name) not in roles]])
+    target = TargetRequest.of(guess.target).column if guess.target else ""
+    free = [str(name) for name in people if str(name) not in {*roles, target}]
+    clinical = alone and is_clinical(free)  # of a folder, a table of few columns tells of people only
+    measures = measures_of(people[free], clinical=clinical)
+    beside = [role for role in ("age", "sex") if guess.options.get(f"{role}_col", target) != target]
+    if clinical and beside and len(measures.columns) >= FEW:
+        guess.options.setdefault("measures", ["*", *beside])
+        guess.remarks["measures"] = f"{' and '.join(beside)} among what predicts; without, only what the others tell"
     # Beside other tables a phenotype with a dozen numbers among its questionnaires and marks of quality is no block.
     wide = len(measures.columns) >= (max(MANY, people.shape[1] / 2) if has_others else FEW)
     if not wide:

@@ -29,6 +29,7 @@ from brainroam.data.readers.which_columns import (
     Wanted,
     choose_measures,
     class_codes,
+    described,
     left_out,
     numbers_of,
     strange_cells,
@@ -172,8 +173,7 @@ def _read_tables(
     # Rows, not people: nobody is left out for them.
     several = f"of {counted(len(with_several), 'person', 'people')} with several rows in {listed(repeated)} the first"
     steps = [f"{several} {READ_AS}"] if with_several else []
-    if left or odd:
-        steps.append(f"{len(joined.columns)} columns {READ_AS}{left_out(left, 'columns')}{odd}")
+    steps.append(f"{len(joined.columns)} columns {READ_AS}: {described(joined)}{left_out(left, 'columns')}{odd}")
     return Cohort(list(joined.to_numpy()[:, None]), people, columns, measure="table", prepared=steps)
 
 

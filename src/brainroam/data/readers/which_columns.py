@@ -2,7 +2,7 @@
 
 That is seen by what they hold: numbers that are not ids, codes or ages, and that do not tell the diagnosis as a symptom
 score does; and by their names: measures of a brain are many and share parts of their names, a questionnaire beside them
-does not.
+does not. In a clinical table (`brainroam.data.readers.clinical`) scores, codes and words are what was measured.
 """
 
 import glob
@@ -16,26 +16,53 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
 
 from brainroam.data.columns import FEWEST, HARDLY, TELLS
 from brainroam.data.columns import MOSTLY as KNOWN
 from brainroam.data.names import plain
+from brainroam.data.readers.clinical import (
+    LACKS,
+    LEVEL,
+    MOST_COLUMNS,
+    NOTHING,
+    UNKNOWN,
+    columns_as_in_training,
+    columns_of_words,
+    flags_of,
+    holds_numbers,
+)
 from brainroam.data.readers.values import DECIMAL_COMMA, THOUSANDS, fold, is_empty
 from brainroam.data.target import MOST_CLASSES
 from brainroam.errors import counted, listed
 
-MOSTLY = 0.5  # share of people who have a number in a column
+MOSTLY, HARDLY_ANY = 0.5, 0.05  # share of people who have a number in a column, of a clinical table
 SURELY_TELLS = 0.97  # AUC of a single column that no region of a brain has
+IMPROBABLE = 0.01  # that a column which tells nothing tells two classes apart so well, over all columns and pairs
 MOST_STEPS = 100  # of a scale of symptoms
 FEWEST_VALUES = 6  # different numbers below which a column holds codes
-NO_MEASURE = re.compile(
-    r"(^|[_\W])(id|ids|rid|ptid|eid|index|row|age|ages|sex|gender|site|scanner|dx|diag\w*|group|label|iq|fiq|viq|piq|"
-    r"hand\w*|medic\w*|score|ados\w*|adi\w*|srs\w*|panss\w*|hamd|hama|madrs|bdi|mmse|moca|cdr\w*|adas\w*|updrs\w*|"
-    r"ymrs|bprs|phq\w*|gaf|cbcl\w*|faq|gds|npi\w*|ravlt\w*|ecog\w*|hads\w*|stai\w*|wais\w*|wisc\w*|wasi\w*|"
-    r"(pt)?educ\w*|apoe\w*|uid|imageuid|mpacc\w*|ldel\w*|trab\w*|digit\w*|date|visit|viscode|session|unnamed|qc|qa|rating|snr|cnr)([_\W\d]|$)|holes|euler",
+#: Whole words of a name, so that no measure is taken for one: Adiantum is no ADI.
+WORD = r"(^|[_\W])({})([_\W\d]|$)"
+NO_PROPERTY = re.compile(
+    WORD.format(
+        r"ids|rid|ptid|eid|uid|imageuid|site|scanner|dx|diag(noses|nosis|nostic\w*)?|date|visit|viscode|session|unnamed"
+    )
+    + "|^(index|row|group|label)$",
     re.IGNORECASE,
 )
+ID_NAME = re.compile(WORD.format("id"), re.IGNORECASE)
+OF_PEOPLE = re.compile(
+    WORD.format(
+        r"age|ages|sex|gender|index|row|group|label|iq|fiq|viq|piq|hand(ed|edness|scores?)?|medic(ated|ation\w*|ine)?|score|"
+        r"ados\d?|adi([-_]?r)?|srs\d?|panss|hamd|hama|madrs|bdi|mmse|moca|cdr(sb|global)?|adas(cog|q)?|updrs|ymrs|bprs|phq|"
+        r"gaf|cbcl|faq|gds|npi(q|score)?|ravlt|ecog(pt|sp)\w*|hads|stai|wais|wisc|wasi|(pt)?educ(at|ation)?|apoe\w*|"
+        r"mpacc\w*|ldel(total)?\w*|trab(scor)?\w*|digit(scor|span)?\w*"
+    ),
+    re.IGNORECASE,
+)
+OF_QUALITY = re.compile(WORD.format("qc|qa|rating|snr|cnr") + "|holes|euler", re.IGNORECASE)
+RARE = 0.2  # share of columns named like marks of quality, above which these are what was measured
+NAMED_OTHERWISE = "named like an id, an age, a score or a mark of quality"
 #: Words for regions and for what is measured of them.
 OF_A_BRAIN = re.compile(
     r"brain|cort|vol|thick|area|icv|tiv|csf|vent|vessel|plexus|hypointens|matter|stem|hippo|amyg|thal|caud|putam|pall|"
@@ -45,8 +72,7 @@ OF_A_BRAIN = re.compile(
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a name: lh, Left, thickness
 KIN, FEWEST_KIN = 0.1, 5  # share and number of columns with a part of the name in common
 ALIKE = 0.8  # share of columns with kin, or named after a brain, from which on names tell the others apart
-NOTHING = (".", "-", "?", "inf", "-inf")  # cells that people leave without a number
-UNKNOWN = (-9999.0, -999.0)  # how datasets write that a number is not known
+SCALE = 7  # different numbers from which on a target is a scale, and its values are no classes
 
 
 @dataclass(frozen=True)
@@ -60,7 +86,7 @@ Wanted = str | Sequence[str] | OfModel
 
 
 def measures_of(
-    table: pd.DataFrame, wanted: str | Sequence[str] = "*", people: pd.DataFrame | None = None
+    table: pd.DataFrame, wanted: str | Sequence[str] = "*", people: pd.DataFrame | None = None, clinical: bool = False
 ) -> pd.DataFrame:
     """The columns of a table of text that are measures, as numbers, see `choose_measures`.
 
@@ -68,56 +94,112 @@ def measures_of(
     >>> measures_of(table).columns.tolist()
     ['lh_area']
     """
-    return choose_measures(table, wanted, people)[0]
+    return choose_measures(table, wanted, people, clinical)[0]
 
 
 def choose_measures(
-    table: pd.DataFrame, wanted: Wanted = "*", people: pd.DataFrame | None = None
+    table: pd.DataFrame, wanted: Wanted = "*", people: pd.DataFrame | None = None, clinical: bool = True
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """The columns of a table of text that are measures, as numbers, NaN where a cell is empty; and why others are not.
 
     ``wanted`` are patterns of names (``*_thickness``), with ``!`` before those that are not to be read; a column named
     in full is kept whatever it holds. By ``*`` alone, columns named like ids, ages, scores or marks of quality, columns
     of few codes, `foreign_columns` and, where ``people`` has label (see `class_codes`) and site, columns that tell two
-    of their classes apart are left out.
+    of their classes apart are left out. Of a clinical table, unless ``clinical`` is false, codes, scores and words are
+    measures too, and columns say who lacks one (`brainroam.data.readers.clinical`).
 
-    >>> table = pd.DataFrame({"age": ["9", "8"] * 4, "note": ["a", "b"] * 4})
-    >>> choose_measures(table)[1]
-    {'age': 'named like an id, an age, a score or a mark of quality', 'note': 'no numbers'}
-    >>> choose_measures(table, ["*", "age"])[0].columns.tolist()
-    ['age']
+    >>> table = pd.DataFrame({f"lh_area_{k}": ["9.1", "8.2"] * 4 for k in range(4)} | {"note": ["a", "b"] * 4})
+    >>> choose_measures(table)[1]["note"], choose_measures(table, ["*", "note"])[0].columns.tolist()
+    ('no numbers', ['note=b'])
+    >>> clinical = pd.DataFrame({"ct": ["I", "III"] * 4, "shift": ["0", "1"] * 4, "hb": ["9", "", "", "", *"8765"]})
+    >>> choose_measures(clinical)[0].columns.tolist()
+    ['ct=III', 'shift', 'hb', 'hb is missing']
     """
     if isinstance(wanted, OfModel):
-        words = set(map(plain, wanted.names))
+        table, words = columns_as_in_training(table, wanted.names), set(map(plain, wanted.names))
         return pd.DataFrame(numbers_of(table[[name for name in table if plain(str(name)) in words]]), table.index), {}
     patterns = [wanted] if isinstance(wanted, str) else list(wanted)
     unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     patterns = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
     asked = [pattern for pattern in patterns if pattern != "*"]
     left, numbers = dict[str, str](), dict[str, np.ndarray]()
-    for name, values in numbers_of(table[[name for name in table if _fits(name, patterns)]]).items():
+    table = table[[name for name in table if _fits(name, patterns)]].rename(columns=str)
+    clinical = clinical and is_clinical(list(table))
+    otherwise = _named_otherwise(table, clinical)
+    for name, values in numbers_of(table).items():
         known = values[np.isfinite(values)]
         guessed = not _fits(name, asked)
-        in_full = not {str(name), glob.escape(str(name))}.isdisjoint(patterns)
+        in_full = not {name, glob.escape(name)}.isdisjoint(patterns)
         if _fits(name, unwanted):
-            left[str(name)] = "as asked"
-        elif guessed and NO_MEASURE.search(str(name)):
-            left[str(name)] = "named like an id, an age, a score or a mark of quality"
+            left[name] = "as asked"
+        elif guessed and name in otherwise:
+            left[name] = NAMED_OTHERWISE
+        elif (clinical or not guessed) and len(known) < len(values) and not holds_numbers(table[name]):
+            levels = columns_of_words(table[name])
+            numbers |= levels
+            left |= {} if levels else {name: "no numbers, and no 2 to 12 levels"}
         elif not in_full and not len(known):
-            left[str(name)] = "no numbers"
-        elif not in_full and len(known) < MOSTLY * len(values):
-            left[str(name)] = "known for fewer than half of the people"
-        elif guessed and len(np.unique(known)) < min(FEWEST_VALUES, len(known)):
-            left[str(name)] = "few different values"
+            left[name] = "no numbers"
+        elif not in_full and len(known) < (HARDLY_ANY if clinical else MOSTLY) * len(values):
+            left[name] = f"known for fewer than {'5 %' if clinical else 'half'} of the people"
+        elif guessed and len(np.unique(known)) < (2 if clinical else min(FEWEST_VALUES, len(known))):
+            left[name] = "few different values"
         else:
-            numbers[str(name)] = values
-    free = [name for name in foreign_columns(list(numbers)) if not _fits(name, asked)]
+            numbers[name] = values
+    source = {name: name if name in table else name.rpartition(LEVEL)[0] for name in numbers}
+    free = [name for name in foreign_columns(list(numbers)) if not _fits(source[name], asked)]
     left |= dict.fromkeys(free, "named unlike the others")
     measures = pd.DataFrame({name: x for name, x in numbers.items() if name not in left}, index=table.index)
     if people is not None and len(measures.columns):
         telling = measures.columns[_tell_classes(measures.to_numpy(), people["label"], people["site"])]
-        left |= {name: "tells the diagnosis alone" for name in telling if not _fits(name, asked)}
-    return measures.drop(columns=[name for name in left if name in measures]), left
+        left |= {name: "tells the diagnosis alone" for name in telling if not _fits(source[name], asked)}
+    measures = measures.drop(columns=[name for name in left if name in measures])
+    if clinical:
+        flags = pd.DataFrame(flags_of(table, dict.fromkeys(source[name] for name in measures)), index=table.index)
+        measures = measures.join(flags.mask(measures.isna().all(axis=1)))  # of whom nothing is known: not even that
+    return measures, left
+
+
+def _named_otherwise(table: pd.DataFrame, clinical: bool) -> set[str]:
+    """Columns whose names say that they hold no measure: ids, dates and sites; beside a brain also scores and quality.
+
+    Where many columns are named like marks of quality, these are what was measured; an id holds no decimals.
+    """
+    named = {name for name in table if NO_PROPERTY.search(name)}
+    named |= {name for name in table if ID_NAME.search(name) and not table[name].str.contains(r"\d\.0*[1-9]").any()}
+    if clinical:
+        return named
+    quality = {name for name in table if OF_QUALITY.search(name)}
+    named |= {name for name in table if OF_PEOPLE.search(name)}
+    return named | quality if len(quality) <= RARE * table.shape[1] else named
+
+
+def is_clinical(names: Sequence[str]) -> bool:
+    """Whether columns are those of a clinical table: few, neither named after a brain nor like one another.
+
+    >>> is_clinical(["ct", "motor", "hypoxia"]), is_clinical([f"lh_{k}_thickness" for k in range(34)])
+    (True, False)
+    """
+    return 0 < len(names) <= MOST_COLUMNS and sum(_alike(names)) < ALIKE * len(names)
+
+
+def described(measures: Iterable[str]) -> str:
+    """Which columns are read, by kind, from their names; those of 0 and 1 that were made of others apart.
+
+    >>> described(["age", "ct=III", "ct=IV", "hb", "hb is missing"])
+    'age, hb; levels of ct (III, IV); who lacks hb'
+    """
+    names = list(measures)
+    levels = dict[str, list[str]]()
+    for name in names:
+        column, mark, level = name.rpartition(LEVEL)
+        if mark and column:
+            levels.setdefault(column, []).append(level)
+    lacking = [name.removesuffix(LACKS) for name in names if name.endswith(LACKS)]
+    own = [name for name in names if not name.endswith(LACKS) and not name.rpartition(LEVEL)[0]]
+    parts = [listed(own, 12)] if own else []
+    parts += [f"levels of {column} ({listed(held, 12)})" for column, held in levels.items()]
+    return "; ".join([*parts, *([f"who lacks {listed(lacking, 12)}"] if lacking else [])])
 
 
 def left_out(left: Mapping[str, str], key: str) -> str:
@@ -134,6 +216,8 @@ def left_out(left: Mapping[str, str], key: str) -> str:
 def class_codes(people: pd.DataFrame, target: str | None) -> pd.Series:
     """Codes of the classes that are predicted: the label, or a target of few different values; missing for a number.
 
+    A scale, as MMSE, is a number: of its values any two tell little apart.
+
     >>> class_codes(pd.DataFrame({"label": np.nan, "dx": ["AD", "CN", "AD"]}), "dx").tolist()
     [0.0, 1.0, 0.0]
     """
@@ -141,7 +225,9 @@ def class_codes(people: pd.DataFrame, target: str | None) -> pd.Series:
     text = people[column].astype(object).where(people[column].notna(), "").astype(str)
     known = text.mask(is_empty(text))
     codes = pd.Series(pd.factorize(known, sort=True)[0].astype(float), index=people.index).where(known.notna())
-    return codes if known.nunique() <= MOST_CLASSES else codes * np.nan
+    numbers = pd.to_numeric(known.dropna(), errors="coerce")
+    is_scale = len(numbers) > 0 and numbers.notna().all() and numbers.nunique() >= SCALE
+    return codes if known.nunique() <= MOST_CLASSES and not is_scale else codes * np.nan
 
 
 def strange_cells(table: pd.DataFrame, names: Iterable[str]) -> str:
@@ -169,8 +255,9 @@ def _fits(name: object, patterns: Iterable[str]) -> bool:
 def _tell_classes(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
     """Mask of columns that tell two of the classes apart as a measure of the condition does."""
     telling = np.zeros(values.shape[1], dtype=bool)
-    for one, other in combinations(np.unique(label.dropna()), 2):
-        telling |= measures_condition(values, label.map({one: 0.0, other: 1.0}), site)
+    pairs = list(combinations(np.unique(label.dropna()), 2))
+    for one, other in pairs:
+        telling |= measures_condition(values, label.map({one: 0.0, other: 1.0}), site, len(pairs))
     return telling
 
 
@@ -182,15 +269,20 @@ def foreign_columns(names: Sequence[str]) -> list[str]:
     >>> foreign_columns(["PTEDUCAT", "FAQ", *(f"thickness.left.{region}" for region in "abcdefgh"), "ICV"])
     ['PTEDUCAT', 'FAQ']
     """
+    alike = _alike(names)
+    names_tell = sum(alike) >= ALIKE * max(len(names), 1)
+    return [name for name, kin in zip(names, alike, strict=True) if not kin] if names_tell else []
+
+
+def _alike(names: Sequence[str]) -> list[bool]:
+    """Which columns are named after a brain, or share a part of their names with many others."""
     parts = [{part.lower() for part in PART.findall(name) if len(part) > 1} for name in names]
     counts = Counter(part for of_name in parts for part in of_name)
     least = max(FEWEST_KIN, KIN * len(names))
-    alike = [
+    return [
         bool(OF_A_BRAIN.search(name)) or any(counts[part] >= least for part in of_name)
         for name, of_name in zip(names, parts, strict=True)
     ]
-    names_tell = sum(alike) >= ALIKE * max(len(names), 1)
-    return [name for name, kin in zip(names, alike, strict=True) if not kin] if names_tell else []
 
 
 def numbers_of(table: pd.DataFrame) -> dict[Any, np.ndarray]:
@@ -205,27 +297,32 @@ def numbers_of(table: pd.DataFrame) -> dict[Any, np.ndarray]:
     return {name: np.where(np.isfinite(x) & ~np.isin(x, UNKNOWN), x, np.nan) for name, x in numbers.items()}
 
 
-def measures_condition(values: np.ndarray, label: pd.Series, site: pd.Series) -> np.ndarray:
+def measures_condition(values: np.ndarray, label: pd.Series, site: pd.Series, n_tests: int = 1) -> np.ndarray:
     """Which columns measure the condition: `brainroam.data.columns.of_the_condition`, of many at once.
 
     A scale of few whole numbers, as symptoms have it, is one from an AUC of `TELLS` on. A measured region may tell that
-    much itself, as the hippocampus does of Alzheimer's disease: any other column is one from `SURELY_TELLS` on.
+    much itself, as the hippocampus does of Alzheimer's disease: any other column is one from `SURELY_TELLS` on. Few
+    pairs of people are told apart by chance: of U, Mann and Whitney's sum over sites, with its variance under the null,
+
+        |U - pairs / 2| / sd(U) > z      with P(|Z| > z) = IMPROBABLE / (columns x n_tests)
     """
     y, place = label.to_numpy(dtype=float), site.to_numpy().astype(str)
     if min((y == 1).sum(), (y == 0).sum()) < FEWEST:
         return np.zeros(values.shape[1], dtype=bool)
     cases, controls = (np.isfinite(values[y == k]).mean(axis=0) for k in (1, 0))
     one_class = (np.maximum(cases, controls) >= KNOWN) & (np.minimum(cases, controls) <= HARDLY)
-    won, pairs = np.zeros(values.shape[1]), 0
+    won, pairs, variance = np.zeros(values.shape[1]), 0, 0.0
     for name in np.unique(place):
         case, control = (np.flatnonzero((place == name) & (y == k)) for k in (1, 0))
         if len(case) and len(control):
             ranks = rankdata(np.nan_to_num(values[np.concatenate([case, control])]), axis=0)
             won += ranks[: len(case)].sum(axis=0) - len(case) * (len(case) + 1) / 2
             pairs += len(case) * len(control)
+            variance += len(case) * len(control) * (len(case) + len(control) + 1) / 12
     share = won / max(pairs, 1)
     least = np.where(_are_scales(values), TELLS, SURELY_TELLS)
-    return one_class | ((pairs > 0) & (np.maximum(share, 1 - share) >= least))
+    improbable = np.abs(won - pairs / 2) > norm.isf(IMPROBABLE / (2 * values.shape[1] * n_tests)) * np.sqrt(variance)
+    return one_class | (improbable & (np.maximum(share, 1 - share) >= least))
 
 
 def _are_scales(values: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.columns import columns_named
 from brainroam.data.measurements import READ_AS
 from brainroam.data.names import plain
+from brainroam.data.readers.clinical import columns_as_in_training
 from brainroam.data.readers.participants import Participants, Request
 from brainroam.data.readers.participants_table import (
     NO_COLUMN,
@@ -36,6 +37,7 @@ from brainroam.data.readers.which_columns import (
     Wanted,
     choose_measures,
     class_codes,
+    described,
     left_out,
     numbers_of,
     strange_cells,
@@ -64,7 +66,8 @@ def read(
 ) -> Cohort:
     """Read a wide table.
 
-    ``measures`` are patterns of the columns that are read, as ``*_thickness``; all by default. ``none`` is for a table
+    ``measures`` are patterns of the columns that are read, as ``*_thickness``; all by default. ``age`` and ``sex``
+    among them are measures and stay covariates, by which the reference ``confounds`` predicts. ``none`` is for a table
     that tells of people only, whose measurements are blocks of the study. ``participants`` are further tables of the
     same people. Of several rows of a person, one for each visit, ``sessions`` takes the ``first`` or ``all``.
     """
@@ -90,11 +93,15 @@ def read(
     if people_only:
         values = people[[]].assign(none=np.nan)
     elif isinstance(measures, OfModel):
-        found = columns_named(people[free], measures.names, path).fillna("")
-        values = pd.DataFrame(numbers_of(found), index=people.index)
+        own = _of_people(people, measures.names)
+        named = [name for name in measures.names if name not in own]
+        found = columns_named(columns_as_in_training(people[free], named), named, path)
+        numbers = pd.DataFrame(numbers_of(found.astype(object).fillna("")), index=people.index)
+        values = numbers.assign(**own)[list(measures.names)]
     else:
         coded = people.assign(label=class_codes(people, request.target))
         values, left = choose_measures(people[free], measures, coded)
+        values = values.assign(**_of_people(people, [measures] if isinstance(measures, str) else measures))
     if len(values.columns) < LEAST and not people_only:
         raise ReaderError(
             f"{path} has {len(values.columns)} columns of measures ({listed(values.columns)}); name them with measures "
@@ -110,7 +117,7 @@ def read(
         raise ReaderError(f"{path}: no participants remain after exclusions; say which codes are case and control")
     rows = values.to_numpy(dtype=float)[roster.table["row"].to_numpy(dtype=int)]
     table, excluded = roster.table.drop(columns=["unlabelled", "row"]), roster.excluded
-    step = f"{len(values.columns)} columns of {path.name} {READ_AS}{left_out(left, 'measures')}"
+    step = f"{len(values.columns)} columns of {path.name} {READ_AS}: {described(values)}{left_out(left, 'measures')}"
     step += "" if people_only else strange_cells(people, [name for name in values if name in people])
     return Cohort(
         list(rows[:, None]),
@@ -120,6 +127,11 @@ def read(
         prepared=[] if people_only else [step],
         measure="table",
     )
+
+
+def _of_people(people: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series]:
+    """Age and sex, where they are wanted as measures by these names."""
+    return {role: people[role] for role in ("age", "sex") if role in wanted and role in people}
 
 
 def sites_in_ids(raw: pd.DataFrame, columns: Columns, fewest: int = 2) -> pd.Series | None:
@@ -132,7 +144,7 @@ def sites_in_ids(raw: pd.DataFrame, columns: Columns, fewest: int = 2) -> pd.Ser
     """
     if columns.site_col is not None or _columns_of(raw, "site"):
         return None
-    told = [] if columns.subject_col is None else [columns.subject_col]
+    told = [columns.subject_col] if columns.subject_col in raw else []
     for name in [*told, *_columns_of(raw, "subject"), *raw.columns[:1]]:
         ids = codes(raw[name])
         matched = ids.str.extract(SITE_IN_ID, expand=False)
