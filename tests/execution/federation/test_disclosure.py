@@ -1,5 +1,7 @@
 """Attacks on what leaves a hospital, written down as whoever holds the files would carry them out; each must fail."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -320,3 +322,47 @@ def _renamed(cohort, word):
     series = [x + 0.1 * noise.normal(size=x.shape) for x in cohort.series]
     table = cohort.table.assign(subject=[f"{name}-{word}" for name in cohort.table["subject"]])
     return brainroam.Cohort(series, table, cohort.atlas)
+
+
+@pytest.mark.parametrize("called", ["s01", "Hospital B"])
+def test_people_are_held_against_every_record_of_the_folder_whatever_a_summary_is_called(hospital, tmp_path, called):
+    answer(hospital, ledger=Ledger(tmp_path, "S01"))
+    fewer = hospital.subset(range(1, 60))
+    for other in (fewer, renamed(fewer), in_months(fewer)):
+        with pytest.raises(SummaryError, match="people"):
+            answer(other, name=called, ledger=Ledger(tmp_path, called))
+    with pytest.raises(SummaryError, match="under two names"):
+        answer(hospital, name=called, ledger=Ledger(tmp_path, called))
+    assert not Ledger(tmp_path, called).path.exists()
+
+
+def test_the_same_people_as_another_block_are_held_to_the_first(hospital, tmp_path):
+    answer(hospital, ledger=Ledger(tmp_path, "S01"))
+    with pytest.raises(SummaryError, match="under two names"):
+        answer(hospital, ledger=Ledger(tmp_path, "S01"), block="rest")
+    louder = brainroam.Cohort([x + np.arange(len(x))[:, None] for x in hospital.series], hospital.table)
+    with pytest.raises(SummaryError, match="1 of those are missing"):
+        answer(louder.subset(range(1, 60)), ledger=Ledger(tmp_path, "S01"), block="task")
+    answer(louder, ledger=Ledger(tmp_path, "S01"), block="task")
+
+
+def test_another_hospital_in_the_same_folder_is_no_difference(hospital, tmp_path):
+    answer(hospital, ledger=Ledger(tmp_path, "S01"))
+    other = brainroam.make_cohort(n_sites=2, n_per_site=60, n_rois=16, seed=3).select(["S02"])
+    answer(other, ledger=Ledger(tmp_path, "S02"))
+
+
+def test_of_requests_answered_at_once_three_are(hospital, tmp_path):
+    """Each reads the record after the one before has written it."""
+    answer(hospital, ledger=Ledger(tmp_path, "S01"))
+    requests = [request_to(hospital, 2, asking(np.arange(start, 20))) for start in range(8)]
+
+    def send(request):
+        try:
+            return answer(hospital, request, ledger=Ledger(tmp_path, "S01"))
+        except SummaryError:
+            return None
+
+    with ThreadPoolExecutor(8) as at_once:
+        assert sum(found is not None for found in at_once.map(send, requests)) == 3
+    assert len(Ledger(tmp_path, "S01").content["answers"]) == 4

@@ -42,16 +42,17 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.site_fit import MAD_OF_A_STANDARD_NORMAL
 from brainroam.core.site_summary import own_residuals
 from brainroam.core.targets import is_number
+from brainroam.execution.federation.dominance import FEW, ONE
 
 MIN_COUNT, LEAST_COUNT = 5, 3
-IN_DESIGN, AT_EDGE = 1.5, 2.0  # times 1 / k; the room between is for robust weights and missing people
-ONE, FEW = 1 / 3, 4 / 5  # shares of the spread of scores
+IN_DESIGN, AT_EDGE = 1.5, 5 / 3  # times 1 / k; the room between is for robust weights and missing people
 EDGES_PER_PERSON = 10  # of products; with 20, residuals of one of 27 people of ABIDE were found with r = 0.94
 MOST_LEVELS = 5
 FEW_PEOPLE = "dropped: a level, a class within it or a cell with another column has fewer than {k} people"
 FEW_KNOWN = "dropped: known for fewer than {k} people of a class"
 FAR = "dropped: one person lies far from all others"
 FEW_ON_EDGE = "{n} dropped: fewer than {k} people have them, one stands out, or they are more than the site may tell"
+ON_EDGE_DRAWN_IN = "{n} drawn in: somebody stood out, whose values were set to less extreme ones of other people"
 STEPS_JOINED = "drawn in: people at steps that fewer than {k} share were set to the next step"
 DRAWN_IN = "drawn in: extreme values were set to less extreme ones of other people"
 

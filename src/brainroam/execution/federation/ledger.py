@@ -9,12 +9,19 @@ Rows are kept as salted hashes of label, covariates and series, and people as sa
 series. Round 1 may begin anew once as many rows as the minimum count have changed, gone or come, and of the people
 themselves none or as many: against every first round before, so that no two summaries differ by a few. Whoever stands
 under the same name, or has the same series, is the same person, however the table was written since.
+
+What a summary is called says nothing about whose it is. So a first round is held against all records of the folder,
+by whatever name of a site or block: there, whoever has the same series, or the same name, label and covariates, is the
+same person. Nothing is told of the same measurements under a second name.
+
+From reading the record to writing it the folder is locked, so that of answers asked for at once each sees the others.
 """
 
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,7 +34,7 @@ from brainroam.errors import SummaryError, listed
 from brainroam.execution.federation.disclosure import disclosable_edges
 from brainroam.execution.federation.files import Message, Settings, target_in_words
 from brainroam.execution.federation.protection import Protection
-from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
+from brainroam.utils.files import content_hash, one_at_a_time, read_checksummed, write_checksummed
 
 DIFFERENT = 3  # requests of a round that are answered
 NOTHING_ASKED: dict[str, Any] = {"answers": [], "asked": [], "edges": []}
@@ -43,11 +50,21 @@ class Ledger:
     """
 
     def __init__(self, folder: str | Path, site: str, block: str = "") -> None:
-        self.site, named = site, f"{site}\n{block}" if block else site
+        self.site, self.block, named = site, block, f"{site}\n{block}" if block else site
         self.path = Path(folder) / f"site-{hashlib.sha256(named.encode()).hexdigest()[:16]}.ledger"
-        begun = {"site": site, "salt": secrets.token_hex(16), "rounds": []}
+        self._read()
+
+    def _read(self) -> None:
+        begun = {"site": self.site, "block": self.block, "salt": secrets.token_hex(16), "rounds": []}
         told = read_checksummed(self.path, SummaryError) if self.path.exists() else {}
         self.content: dict[str, Any] = begun | NOTHING_ASKED | told
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Read the record anew, and let nobody else read or write one in this folder until this is left."""
+        with one_at_a_time(self.path):
+            self._read()
+            yield
 
     def of_block(self, block: str) -> "Ledger":
         """The record of one of several blocks of the same site: its people, and the edges told of it."""
@@ -116,6 +133,8 @@ class Ledger:
 
     def _begin(self, terms: Mapping[str, Any], cohort: Cohort, min_count: int) -> None:
         """A first round, unless it differs by a few people, or by its terms alone, from one that was told before."""
+        for other in self._others():
+            self._require_others_told(other, terms, cohort, min_count)
         people = self._persons(cohort)
         for before in self.content["rounds"]:
             rows = self._changes(cohort, before)
@@ -133,6 +152,39 @@ class Ledger:
                 self._require_terms(terms, before["terms"])
         begun = {"terms": dict(terms), "people": self._rows(cohort, terms["covariates"]), "persons": people}
         self.content |= {"rounds": [*self.content["rounds"], begun], **NOTHING_ASKED}
+
+    def _others(self) -> "list[Ledger]":
+        """The records of other sites and blocks in the same folder."""
+        names = (
+            (told["site"], told.get("block", ""))
+            for told in (read_checksummed(path, SummaryError) for path in sorted(self.path.parent.glob("site-*.ledger")))
+        )
+        return [Ledger(self.path.parent, *name) for name in names if name != (self.site, self.block)]
+
+    def _require_others_told(
+        self, other: "Ledger", terms: Mapping[str, Any], cohort: Cohort, min_count: int
+    ) -> None:
+        """Refuse people whom another record has already, or all of them but a few."""
+        who = f"{other.site}{f', block {other.block}' if other.block else ''}"
+        people = other._persons(cohort)
+        for before in other.content["rounds"]:
+            told = before["persons"]
+            gone, new = _unknown(told, people, False), _unknown(people, told, False)
+            if gone == len(told) or new == len(people):
+                continue  # nobody is among both
+            if 0 < gone < min_count or 0 < new < min_count:
+                raise SummaryError(
+                    f"{new} people of {self.site} were not among those told of as {who}, and {gone} of those are "
+                    "missing: the difference of two summaries would tell who they are. Nothing was written"
+                )
+            same_series = _series(people) & _series(told)
+            if not gone and not new and same_series:
+                raise SummaryError(
+                    f"the people of {self.site} were told of as {who} before: what is told twice under two names tells "
+                    f"more. Go on as {who}, or let the coordinator take that out (pool --without {other.site})"
+                )
+            if not gone and not new:
+                self._require_terms({name: value for name, value in terms.items() if name != "regions"}, before["terms"])
 
     def _require_terms(
         self, terms: Mapping[str, Any], agreed: Mapping[str, Any], request: Message | None = None
@@ -172,12 +224,17 @@ class Ledger:
         # Text, since a value that is missing has no other place in what is hashed.
         return sorted(content_hash([self.content["salt"], list(map(str, row)), digest]) for row, digest in identities)
 
-    def _persons(self, cohort: Cohort) -> dict[str, list[str]]:
-        """A hash of everybody's name, and hashes of their series."""
-        found: dict[str, list[str]] = {}
-        names, series = self._hashes(persons(cohort.table)), self._hashes(cohort.series_digests)
-        for name, one in zip(names, series, strict=True):
-            found.setdefault(name, []).append(one)
+    def _persons(self, cohort: Cohort) -> dict[str, dict[str, list[str]]]:
+        """A hash of everybody's name; by it, hashes of their series, and of their name, label and covariates."""
+        found: dict[str, dict[str, list[str]]] = {}
+        table = cohort.table.reindex(columns=["label", *cohort.covariate_names]).astype(object)
+        who = persons(cohort.table)
+        rows = [[str(name), *map(str, row)] for name, row in zip(who, table.to_numpy().tolist(), strict=True)]
+        hashes = (self._hashes(values) for values in (who, cohort.series_digests, rows))
+        for name, series, row in zip(*hashes, strict=True):
+            own = found.setdefault(name, {"series": [], "rows": []})
+            own["series"].append(series)
+            own["rows"].append(row)
         return found
 
     def _hashes(self, values: Iterable[Any]) -> list[str]:
@@ -190,10 +247,19 @@ def _differences(before: Sequence[str], now: Sequence[str]) -> tuple[int, int]:
     return (one - other).total(), (other - one).total()
 
 
-def _unknown(people: Mapping[str, list[str]], others: Mapping[str, list[str]]) -> int:
-    """How many people are not among others, neither by name nor by series."""
-    series = {one for some in others.values() for one in some}
-    return sum(name not in others and series.isdisjoint(own) for name, own in people.items())
+def _series(people: Mapping[str, Mapping[str, list[str]]]) -> set[str]:
+    return {one for own in people.values() for one in own["series"]}
+
+
+def _unknown(
+    people: Mapping[str, Mapping[str, list[str]]], others: Mapping[str, Mapping[str, list[str]]], by_name: bool = True
+) -> int:
+    """How many people are not among others, neither by series nor by name (else by name, label and covariates)."""
+    series, rows = _series(others), {one for own in others.values() for one in own["rows"]}
+    return sum(
+        series.isdisjoint(own["series"]) and (name not in others if by_name else rows.isdisjoint(own["rows"]))
+        for name, own in people.items()
+    )
 
 
 def _identity(request: Message | None) -> str:

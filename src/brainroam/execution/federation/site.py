@@ -1,6 +1,7 @@
 """Inside the hospital: read the people of one site, answer a round, write one file. No network is used."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from brainroam.data.target import ORDERED, Target
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (
     FEW_ON_EDGE,
+    ON_EDGE_DRAWN_IN,
     LEAST_COUNT,
     MIN_COUNT,
     disclosable_covariates,
@@ -27,6 +29,7 @@ from brainroam.execution.federation.disclosure import (
     drawn_in,
     recognisable,
 )
+from brainroam.execution.federation.dominance import draw_in_columns
 from brainroam.execution.federation.files import SUMMARY, Message, Settings, target_in_words
 from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.people import (
@@ -97,6 +100,19 @@ def answer(
     site = own if name is None else name
     _require_terms(site, min_count, protection, cohort)
     terms = Terms(site, settings or Settings(), min_per_class, min_count, protection)
+    with nullcontext() if ledger is None else ledger.held():
+        return _summary(cohort, request, terms, ledger, rng, block)
+
+
+def _summary(
+    cohort: Cohort,
+    request: Message | None,
+    terms: "Terms",
+    ledger: Ledger | None,
+    rng: np.random.Generator | None,
+    block: str | None,
+) -> Message:
+    """The answer of all blocks, written down before it is given."""
     if block is None and not cohort.blocks:
         if request is not None and request.blocks:
             raise SummaryError(
@@ -169,7 +185,11 @@ class _Block:
         disclosable, withheld = disclosable_covariates(covariates, y, k)
         self.why |= withheld | dict(untold or {})
         edges = cohort_edges(cohort, *readable_kind(self.settings.edge_kind, cohort.measure, own_units))
-        self.people = People(mean_of_scans(edges, person), y, disclosable, k, own_units, level)
+        edges, self.n_drawn = mean_of_scans(edges, person), 0
+        if terms.protection is None:  # which clips people by itself
+            edges, drawn = draw_in_columns(edges, disclosable, y, self.settings.huber_k, k)
+            self.n_drawn = int(drawn.sum())
+        self.people = People(edges, y, disclosable, k, own_units, level)
         #: Whose row each is, in the order of people.
         self.who = persons(cohort.table)[~pd.Series(person).duplicated().to_numpy()].tolist()
         self.request, self.terms, self.ledger, self.target = request, terms, ledger, target
@@ -185,8 +205,10 @@ class _Block:
             before = np.empty(0, dtype=int) if self.ledger is None else self.ledger.told_edges
             arrays = _products(self.request, self.people, before, self.terms.protection, self.rng)
             n_edges = int(np.isnan(arrays["sums"][0]).sum())
-        if n_edges:
-            self.why["edges"] = FEW_ON_EDGE.format(n=n_edges, k=self.terms.min_count)
+        why = [FEW_ON_EDGE.format(n=n_edges, k=self.terms.min_count)] * bool(n_edges)
+        why += [ON_EDGE_DRAWN_IN.format(n=self.n_drawn)] * bool(self.n_drawn)
+        if why:
+            self.why["edges"] = "; ".join(why)
         return arrays
 
     def message(self, arrays: dict[str, np.ndarray]) -> Message:
