@@ -32,7 +32,11 @@ def borne(values, cohort):
     for c in (np.ones(len(y)), y / y.sum() - (1 - y) / (1 - y).sum()):
         parts = (c[:, None] * residuals) ** 2
         total = parts.sum(axis=0)
-        shares.append((parts.max(axis=0) / np.where(total > 1e-12 * np.square(values).max(initial=1), total, np.inf)).max(initial=0))
+        shares.append(
+            (parts.max(axis=0) / np.where(total > 1e-12 * np.square(values).max(initial=1), total, np.inf)).max(
+                initial=0
+            )
+        )
     return shares[1], shares[-1]
 
 

@@ -12,8 +12,9 @@ somebody whom the regression fits exactly h = 1. So one rule bounds them all:
                  so many of each class are known; else the column is dropped
 2.  design       h_i <= 3/(2k) for everybody; else the column to blame is drawn in (its 2, 3, ... k most extreme values
                  on either side are set to the last of them), and dropped where that is not enough
-3.  edges        k people of each class have it, and h_ij <= 2/k for everybody with the weights of that edge; else
-                 the edge is dropped, as if nobody of the site had it
+3.  edges        nobody stands out in its values (`brainroam.execution.federation.dominance`), k people of each class
+                 have it, and h_ij <= 5/(3k), at most 1/3, for everybody with the weights of that edge; else the edge is
+                 dropped, as if nobody of the site had it
 4.  products     sum r r' = F'F fixes the people up to a rotation, which independent component analysis finds where
                  edges are many and people few: at most ten edges for each person of the site are told. Who lacks edges
                  has zeros there: they are one of the directions of F that vanish on those edges. There must be k of
@@ -156,7 +157,7 @@ def groups_of(y: np.ndarray, k: int) -> tuple[list[np.ndarray], int]:
 
 
 def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, huber_k: float, k: int) -> np.ndarray:
-    """Which edges (M,) of a site have somebody with a leverage above 2/k, rule 3; edges that nobody has are not asked.
+    """Which edges (M,) of a site have somebody with a leverage above 5/(3k), rule 3; edges that nobody has are not asked.
 
     >>> rng = np.random.default_rng(0)
     >>> edges, y = rng.normal(size=(40, 3)), np.tile([0, 1], 20)
@@ -168,7 +169,7 @@ def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, hub
     residuals = own_residuals(values, covariates, huber_k)[1]
     singled = np.zeros(values.shape[1], dtype=bool)
     for block in edge_blocks(values.shape[1]):
-        singled[block] = _largest_leverage(x, residuals[:, block], y, huber_k, k) > AT_EDGE / k
+        singled[block] = _largest_leverage(x, residuals[:, block], y, huber_k, k) > min(ONE, AT_EDGE / k)
     return singled
 
 

@@ -157,13 +157,13 @@ class Ledger:
         """The records of other sites and blocks in the same folder."""
         names = (
             (told["site"], told.get("block", ""))
-            for told in (read_checksummed(path, SummaryError) for path in sorted(self.path.parent.glob("site-*.ledger")))
+            for told in (
+                read_checksummed(path, SummaryError) for path in sorted(self.path.parent.glob("site-*.ledger"))
+            )
         )
         return [Ledger(self.path.parent, *name) for name in names if name != (self.site, self.block)]
 
-    def _require_others_told(
-        self, other: "Ledger", terms: Mapping[str, Any], cohort: Cohort, min_count: int
-    ) -> None:
+    def _require_others_told(self, other: "Ledger", terms: Mapping[str, Any], cohort: Cohort, min_count: int) -> None:
         """Refuse people whom another record has already, or all of them but a few."""
         who = f"{other.site}{f', block {other.block}' if other.block else ''}"
         people = other._persons(cohort)
@@ -184,7 +184,9 @@ class Ledger:
                     f"more. Go on as {who}, or let the coordinator take that out (pool --without {other.site})"
                 )
             if not gone and not new:
-                self._require_terms({name: value for name, value in terms.items() if name != "regions"}, before["terms"])
+                self._require_terms(
+                    {name: value for name, value in terms.items() if name != "regions"}, before["terms"]
+                )
 
     def _require_terms(
         self, terms: Mapping[str, Any], agreed: Mapping[str, Any], request: Message | None = None

@@ -7,6 +7,7 @@ import numpy as np
 from brainroam.data.target import CLASSES, NUMBER, ORDERED
 from brainroam.errors import listed, visible
 from brainroam.execution.federation.disclosure import AT_EDGE
+from brainroam.execution.federation.dominance import ONE
 from brainroam.execution.federation.files import ABSORBED, MAGIC, READING, REQUEST, SUMMARY, Message, read_message
 from brainroam.utils.files import expand_home
 
@@ -57,8 +58,8 @@ OTHERWISE = {
 }
 NOT_INSIDE = (
     "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people. At least {k} people "
-    "share every level, class, step and edge that it tells of, and nobody's own values make up more than {share:.0%} "
-    "of what it says about them."
+    "share every level, class, step and edge that it tells of. Nobody has more than {share:.0%} of the weight in what "
+    "it says about them, or bears more than a third of what people differ by on any edge (docs/federation.md)."
 )
 NOISY = "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people."
 STILL = (
@@ -85,9 +86,9 @@ def describe_file(path: str | Path) -> list[str]:
         lines += [f"block {visible(name)}:"] if name and part.arrays else []
         lines += _content(part, kind) if part.arrays else []
         lines += [f"withheld: {visible(what)} {visible(why)}" for what, why in part.withheld.items()]
-    noise = ", ".join(f"{name} {value:g}" for name, value in message.protection.items())
+    noise = ", ".join(f"{visible(name)} {value:g}" for name, value in message.protection.items())
     if kind == SUMMARY:
-        plain = NOT_INSIDE.format(k=message.min_count, share=AT_EDGE / max(message.min_count, 1))
+        plain = NOT_INSIDE.format(k=message.min_count, share=min(ONE, AT_EDGE / max(message.min_count, 1)))
         lines += [f"noise: {noise}" if noise else "noise: none was added", NOISY if noise else plain, STILL]
     return lines
 
