@@ -1,4 +1,4 @@
-"""One person who bears most of a column is not handed over: made-up tables, real ones, and the worst that a search finds."""
+"""One person who bears most of a column is not handed over: made-up tables, and the worst that a search finds."""
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ def table_of(values, seed=0):
 
 
 def borne(values, cohort):
-    """By the definition: the largest share of one person in the squares of a column's residuals, and in its contrast."""
+    """By the definition: the largest share of one person in the squares of the residuals, and in the contrast."""
     residuals = own_residuals(values, cohort.covariates().reset_index(drop=True), 1.345)[1]
     residuals = residuals[:, np.isfinite(residuals).all(axis=0)]
     y = cohort.labels
@@ -52,7 +52,7 @@ def test_a_sparse_column_does_not_hand_over_its_only_bearer(seed):
     cohort = table_of(values, seed)
     told = answer(cohort)
     assert np.isnan(told.arrays["contrast"][5])
-    assert "1 dropped" in told.withheld["edges"] and "1 drawn in" in told.withheld["edges"]
+    assert "1 dropped" in told.withheld["edges"] and "drawn in" in told.withheld["edges"]
     assert abs(told.arrays["contrast"][6] * (cohort.labels == cohort.labels[person]).sum()) < 30  # of 60
 
 
@@ -62,9 +62,9 @@ def worst_found(told_of, start):
     begin = rng.normal(size=(25, 2)), rng.standard_cauchy((25, 2)), np.round(rng.exponential(size=(25, 2)) - 0.5)
     values, cohort, best = begin[start], table_of(begin[start], start), -1.0
     covariates, worst = cohort.covariates().reset_index(drop=True), np.zeros(2)
-    for _ in range(80):
+    for _ in range(120):
         step = values.copy()
-        step[rng.integers(25, size=2), rng.integers(2)] += rng.standard_cauchy() * rng.choice([0.1, 1, 10])
+        step[rng.integers(25), rng.integers(2)] += rng.standard_cauchy() * rng.choice([0.1, 1, 10])
         found = np.array(borne(told_of(step, covariates, cohort.labels), cohort))
         if found.max() >= best:
             values, best = step, found.max()

@@ -157,7 +157,7 @@ def groups_of(y: np.ndarray, k: int) -> tuple[list[np.ndarray], int]:
 
 
 def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, huber_k: float, k: int) -> np.ndarray:
-    """Which edges (M,) of a site have somebody with a leverage above 5/(3k), rule 3; edges that nobody has are not asked.
+    """Which edges (M,) of a site have somebody with a leverage above 5/(3k), rule 3; not of edges that nobody has.
 
     >>> rng = np.random.default_rng(0)
     >>> edges, y = rng.normal(size=(40, 3)), np.tile([0, 1], 20)

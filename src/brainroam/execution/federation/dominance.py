@@ -72,7 +72,7 @@ def stands_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, hube
 
 
 def told_sums(y: np.ndarray, covariates: pd.DataFrame) -> list[tuple[np.ndarray, int, float]]:
-    """Weights c (n, q) of the sums that are told, the power of |c r| of which shares are taken, and the largest share."""
+    """Weights c (n, q) of the sums that are told, the power of |c r| that is shared, and the largest share."""
     ones = np.ones((len(y), 1))
     if y.ndim == 2:
         classes = y[:, y.any(axis=0)].astype(float)
@@ -88,7 +88,7 @@ def told_sums(y: np.ndarray, covariates: pd.DataFrame) -> list[tuple[np.ndarray,
 
 
 def _too_much(parts: np.ndarray, k: int, most: float) -> np.ndarray:
-    """Where (M,) of parts (n, M) one is more than this share, or k - 1 are more than four fifths; nowhere of nothing."""
+    """Where (M,) of parts (n, M) one is more than this share, or k - 1 are more than 4/5; nowhere of nothing."""
     largest = np.partition(parts, len(parts) - k + 1, axis=0)[len(parts) - k + 1 :]
     total = parts.sum(axis=0)
     return (largest.max(axis=0) > most * total) | (largest.sum(axis=0) > FEW * total)

@@ -21,9 +21,9 @@ from brainroam.data.target import ORDERED, Target
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (
     FEW_ON_EDGE,
-    ON_EDGE_DRAWN_IN,
     LEAST_COUNT,
     MIN_COUNT,
+    ON_EDGE_DRAWN_IN,
     disclosable_covariates,
     disclosable_edges,
     drawn_in,
