@@ -52,7 +52,7 @@ def check(
         from brainroam.cli.show import print_json, show_check, write_json
         from brainroam.data.check import check_cohort
 
-        report = check_cohort(cohort, source.max_missing_rois)
+        report = check_cohort(cohort, source.max_missing_rois, source.plan.site_names)
     if out is not None:
         write_json(out, report.to_dict())
     if json:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from brainroam.cli.options import output
-from brainroam.cli.source import parse_exclude, parse_option, possible_here
+from brainroam.cli.source import parse_exclude, parse_option, possible_here, split_words
+from brainroam.data.spellings import parse_site_names
 from brainroam.errors import UsageError, counted, listed, visible
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, split_names
 
@@ -87,6 +88,17 @@ def init(
             metavar="IDS|FILE",
         ),
     ] = None,
+    exclude_sites: Annotated[
+        str | None, typer.Option(help="Sites to leave out, with commas between.", metavar="A,B")
+    ] = None,
+    site_names: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="One name for a site under several, as 'koeln=Köln'; 'koeln=koeln' says that it is another.",
+            metavar="NAME=NAME",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
     methods: Annotated[str, typer.Option(help="What to run, see brainroam methods.", metavar="A,B")] = STANDARD,
     jobs: Annotated[
         int | None,
@@ -125,10 +137,11 @@ def init(
         "atlas": atlas,
         "reader": reader,
         "target": target,
+        "site_names": parse_all_site_names(site_names),
         **dict(parse_option(text) for text in option or ()),
     }
     guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
-    guess.exclude = parse_exclude(exclude)
+    guess.exclude, guess.exclude_sites = parse_exclude(exclude), split_words(exclude_sites) or None
     from brainroam.cli.show import show_excluded
     from brainroam.evaluation.run_records import suitable_methods
     from brainroam.evaluation.runner import is_small
@@ -216,6 +229,9 @@ def _describe_columns(cohort: "Cohort", guess: "Guess", covariates: list[str]) -
     if cohort.atlas.name != "custom" and not cohort.atlas.columns:
         yield f"atlas: {cohort.atlas.name}"
     yield f"sites: {listed(map(visible, cohort.sites), 8)} ({_source_of_sites(guess)})"
+    joined = [f"{name} as {other}" for name, other in guess.site_names.items() if name != other]
+    if joined:
+        yield f"one site under several names: {visible(listed(joined, 20))}"
     for finding in one_institution(cohort.table):
         yield f"{finding.message}; {finding.remedy}"
     if {"case", "control"} & set(guess.options):
@@ -254,8 +270,17 @@ def _resolve_settings(folder: Path, given: dict[str, Any]) -> "Guess":
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             flags = "\n".join(f"  {q.text}\n    {_flag(q)}" for q in guess.questions)
             raise UsageError(f"{folder} does not show all settings; pass\n{flags}")
-        given[question.option] = _ask(question)
+        answer = _ask(question)
+        if question.option == "site_names":
+            given["site_names"] = {**given.get("site_names", {}), **parse_site_names(answer)}
+        else:
+            given[question.option] = answer
     return guess
+
+
+def parse_all_site_names(typed: list[str] | None) -> dict[str, str] | None:
+    """What several ``--site-names`` say together."""
+    return None if not typed else {name: other for text in typed for name, other in parse_site_names(text).items()}
 
 
 def _flag(question: "Question") -> str:
@@ -320,6 +345,12 @@ def study_text(
             "target", guess.target, "what is predicted, if not two classes: any column, {column: FIQ, kind: number}"
         ),
         _entry("sites", None, "only these, as [A, B]; null keeps all"),
+        _entry("exclude_sites", guess.exclude_sites, "leave these out, as [A, B]"),
+        _entry(
+            "site_names",
+            guess.site_names or None,
+            guess.remarks.get("site_names", "one name for a site under several: {koeln: Köln}"),
+        ),
         _entry("max_missing_rois", 0.2, "leave out people without signal in a larger share of regions"),
         _entry("crop", None, "keep the first volumes of every scan: 150, or 300s"),
         _entry("exclude", _excluded(guess, home), "a file with the ids of people to leave out, or a list"),
@@ -388,7 +419,7 @@ def _repeats(reader: str) -> dict[str, str]:
     return {name: defaults[name] for name in ("sessions", "runs") if name in defaults}
 
 
-APART = ("atlas", "blocks")  # remarks that stand elsewhere
+APART = ("atlas", "blocks", "site_names")  # remarks that stand elsewhere
 ABOUT = {
     "participants": "the table of people",
     "subject_col": "its column of ids",

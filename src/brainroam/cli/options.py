@@ -142,7 +142,16 @@ class ReadingOptions:
         ),
     ] = None
     sites: Annotated[
-        str | None, typer.Option(help="Only these sites, with commas between.", metavar="A,B", rich_help_panel=READING)
+        str | None,
+        typer.Option(help="Keep only these sites, with commas between.", metavar="A,B", rich_help_panel=READING),
+    ] = None
+    exclude_sites: Annotated[
+        str | None,
+        typer.Option(
+            help="Sites to leave out of training and testing, with commas between.",
+            metavar="A,B",
+            rich_help_panel=READING,
+        ),
     ] = None
     preset: Annotated[
         str | None,
@@ -266,9 +275,10 @@ class EngineOptions:
 class StudyOptions:
     """How methods are judged, where the runs are kept and what is printed."""
 
-    held_out: Annotated[str | None, typer.Option(help="Hold out only these, with commas between.", metavar="A,B")] = (
-        None
-    )
+    held_out: Annotated[
+        str | None,
+        typer.Option(help="Hold out only these sites, with commas between; all others train.", metavar="A,B"),
+    ] = None
     seeds: Seeds = None
     tuning: Tuning = None
     settings: Settings = None

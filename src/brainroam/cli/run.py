@@ -98,7 +98,7 @@ def run(
         with stages.stage("check") as done:
             # Read once, for the check and for the study.
             everybody = load_or_open(source, work_beside(out), options.memory, everybody=True, workers=workers)
-            report = check_cohort(everybody, plan.max_missing_rois)
+            report = check_cohort(everybody, plan.max_missing_rois, plan.site_names)
             done(_counts(report, study))
         if not report.usable:
             stages.stop()

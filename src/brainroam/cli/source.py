@@ -62,9 +62,17 @@ class DataSource:
         return self.plan.tuning or STANDARD_TUNING
 
     @property
-    def sites(self) -> list[str]:
-        """The sites to keep; empty for all."""
-        return self.plan.sites or []
+    def sites_in_store(self) -> list[str] | None:
+        """The sites to read from a store; None for all."""
+        import pandas as pd
+
+        from brainroam.data.store import CohortStore
+
+        if not self.plan.exclude_sites:
+            return self.plan.sites
+        table = pd.DataFrame({"site": CohortStore(self.data).sites})
+        choice = self.plan.site_choice
+        return table["site"][choice.kept(table) & ~choice.excluded(table)].tolist()
 
     @property
     def max_missing_rois(self) -> float:
@@ -111,7 +119,8 @@ class DataSource:
 
     def require_unprepared(self) -> None:
         """Refuse options of preparation for a store that is read piece by piece: they were fixed when it was made."""
-        asked = [f"--{name.replace('_', '-')}" for name in PREPARING[:3] if getattr(self.plan, name) is not None]
+        fixed = (*PREPARING[:3], "site_names")
+        asked = [f"--{name.replace('_', '-')}" for name in fixed if getattr(self.plan, name) is not None]
         if asked:
             raise UsageError(f"{', '.join(asked)}: decide this when the store is made, with brainroam convert")
 
@@ -180,7 +189,7 @@ def cohort_on_disk(
             "blocks, --out cohort.zarr"
         )
     _require_store(source)
-    sites, share = source.sites or None, 1.0 if everybody else source.max_missing_rois
+    sites, share = source.sites_in_store, 1.0 if everybody else source.max_missing_rois
     asked = source.plan.target
     cohort = StoredCohort(source.data, work, limit, sites, require_label and asked is None, share)
     if asked is not None:
@@ -214,7 +223,7 @@ def _too_large(source: DataSource) -> bool:
     if not is_store(source.data):
         return False
     store, numbers = CohortStore(source.data), 0.0
-    people = store.table["subject"].iloc[store.rows(source.sites or None)]
+    people = store.table["subject"].iloc[store.rows(source.sites_in_store)]
     for one in (store, *store.further.values()):
         rows = one.places(people)
         here = rows[rows >= 0]
@@ -317,6 +326,7 @@ def _as_study_keys(typed: ReadingOptions) -> dict[str, Any]:
         "reader": typed.reader,
         "atlas": typed.atlas,
         "sites": split_words(typed.sites) or None,
+        "exclude_sites": split_words(typed.exclude_sites) or None,
         "preset": typed.preset,
         "max_missing_rois": typed.max_missing_rois,
         "crop": typed.crop,

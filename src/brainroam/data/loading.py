@@ -16,6 +16,8 @@ def load_cohort(
     atlas: str | Path | Atlas | None = None,
     sites: Iterable[str] | None = None,
     *,
+    exclude_sites: Iterable[str] | None = None,
+    site_names: Mapping[str, str] | None = None,
     preset: str | None = None,
     require_label: bool = True,
     max_missing_rois: float | None = None,
@@ -44,6 +46,10 @@ def load_cohort(
         as ``"aal"`` or ``"cc400"``, the path of a table, or an `Atlas`.
     sites : iterable of str, optional
         The sites to keep; all by default.
+    exclude_sites : iterable of str, optional
+        Sites to leave out; their people stand in ``excluded``.
+    site_names : mapping of str to str, optional
+        One name for a site that the data call by several: ``{"koeln": "Köln"}``.
     preset : str, optional
         ``"paper"`` keeps the sites of the paper's cohort (abide, rest-meta-mdd, srpbs, abcd), unless ``sites`` says
         otherwise, and sets the options that belong to it.
@@ -89,7 +95,9 @@ def load_cohort(
     given = {
         "reader": reader,
         "atlas": atlas,
-        "sites": [sites] if isinstance(sites, str) else None if sites is None else list(sites),
+        "sites": _as_list(sites),
+        "exclude_sites": _as_list(exclude_sites),
+        "site_names": None if site_names is None else dict(site_names),
         "preset": preset,
         "max_missing_rois": max_missing_rois,
         "crop": crop,
@@ -105,3 +113,7 @@ def load_cohort(
         return plan.load(require_label=require_label, spool=spool)
     with Workers(jobs) as workers:
         return plan.load(require_label=require_label, spool=spool, workers=workers)
+
+
+def _as_list(names: Iterable[str] | None) -> list[str] | None:
+    return [names] if isinstance(names, str) else None if names is None else list(map(str, names))

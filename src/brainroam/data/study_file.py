@@ -21,12 +21,26 @@ from brainroam.utils.files import expand_home
 if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.data.prepare import Preparation
+    from brainroam.data.site_choice import SiteChoice
     from brainroam.utils.workers import Workers
 
 SUFFIXES = (".yaml", ".yml")
 SYNTHETIC = "synthetic"
 PREPARING = ("crop", "exclude", "max_fd", "covariates")
-RESERVED = frozenset({"reader", "atlas", "sites", "preset", "max_missing_rois", "spool", "target", *PREPARING})
+RESERVED = frozenset(
+    {
+        "reader",
+        "atlas",
+        "sites",
+        "exclude_sites",
+        "site_names",
+        "preset",
+        "max_missing_rois",
+        "spool",
+        "target",
+        *PREPARING,
+    }
+)
 OPENING = (
     yaml.BlockMappingStartToken,
     yaml.BlockSequenceStartToken,
@@ -47,7 +61,8 @@ class Study(BaseModel):
         A file or folder of any known layout, or ``synthetic``.
     name : str, optional
         What the study is called in its report.
-    reader, atlas, sites, preset, max_missing_rois, crop, exclude, max_fd, covariates, target, options
+    reader, atlas, sites, exclude_sites, site_names, preset, max_missing_rois
+    crop, exclude, max_fd, covariates, target, options
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
     blocks : dict of str to dict, optional
         Several measurements of the same people, by name: ``{table: freesurfer/*.tsv, columns: "*"}``,
@@ -77,6 +92,8 @@ class Study(BaseModel):
     reader: str = "auto"
     atlas: str | None = None
     sites: list[str] | None = None
+    exclude_sites: list[str] | None = None
+    site_names: dict[str, str] | None = None
     preset: str | None = None
     max_missing_rois: Annotated[float, Field(ge=0, le=1)] = 0.2
     crop: str | None = None
@@ -100,6 +117,14 @@ class Study(BaseModel):
         from brainroam.data.prepare import Preparation
 
         return Preparation(self.crop, self.exclude, self.max_fd, self.covariates)
+
+    @property
+    def site_choice(self) -> "SiteChoice":
+        """Which sites belong to the study, and what each is called."""
+        from brainroam.data.site_choice import SiteChoice
+
+        keep = tuple(self.sites) if self.sites else None
+        return SiteChoice(keep, tuple(self.exclude_sites or ()), self.site_names or {})
 
     def load(
         self,
@@ -185,7 +210,7 @@ class Study(BaseModel):
             self.data,
             self.reader,
             self.atlas,
-            self.sites,
+            self.site_choice,
             preset=self.preset,
             spool=spool,
             workers=workers,
@@ -203,16 +228,21 @@ class Study(BaseModel):
         if self.reader != "auto" or self.blocks or not Path(self.data).is_dir():
             return None
         try:
-            guess = look(self.data, {"atlas": self.atlas, "target": self._target_column(), **self.options})
+            known = {"atlas": self.atlas, "target": self._target_column(), "site_names": self.site_names}
+            guess = look(self.data, {**known, **self.options})
         except ReaderError:
             return None
-        if guess.questions or guess.reader not in ("folder", "table"):
+        open_questions = [
+            question for question in guess.questions if question.option != "site_names"
+        ]  # the check warns
+        if open_questions or guess.reader not in ("folder", "table"):
             return None
         told = {name: value for name, value in guess.options.items() if name != "participants"}
         each = ", ".join(f"{name}={value}" for name, value in told.items())
         parts = f"{guess.reader} {guess.data}" + (f" with blocks {listed(guess.blocks)}" if guess.blocks else "")
         warn_user(f"{self.data} is read as brainroam init sees it: {parts}; {each}; a study file says it otherwise")
         changed = {"data": str(guess.data), "reader": guess.reader, "options": guess.options, "atlas": guess.atlas}
+        changed["site_names"] = guess.site_names or None
         return self.model_copy(update={**changed, "blocks": guess.blocks or None})
 
     def _target_column(self) -> str | None:
@@ -231,8 +261,7 @@ class Study(BaseModel):
                 raise unknown("option of synthetic data", name, parameters)
             if not isinstance(value, parameters[name].annotation | int) or isinstance(value, bool):
                 raise UsageError(f"--option {name}={value}: expected a number")
-        cohort = make_cohort(**self.options)
-        return cohort.select(self.sites) if self.sites else cohort
+        return self.site_choice.of(make_cohort(**self.options))
 
 
 def _names_the_data(entry: Mapping[str, Any], data: Path) -> bool:

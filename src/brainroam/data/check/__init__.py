@@ -1,6 +1,6 @@
 """Checks of a multi-site cohort: all findings at once, before a study costs days."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -20,7 +20,9 @@ from brainroam.data.target import Target
 __all__ = ["CheckReport", "Duplicate", "Finding", "check_cohort", "find_duplicates"]
 
 
-def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
+def check_cohort(
+    cohort: Cohort, max_missing_rois: float = 0.2, site_names: Mapping[str, str] | None = None
+) -> CheckReport:
     """Run all checks on a cohort.
 
     Parameters
@@ -30,6 +32,8 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
     max_missing_rois : float
         The share of regions without signal above which people will be left out; whether the cohort can be used is
         judged without them.
+    site_names : mapping of str to str, optional
+        That of the study file: sites it names twice are known to be several, however alike their names look.
 
     Returns
     -------
@@ -60,6 +64,7 @@ def check_cohort(cohort: Cohort, max_missing_rois: float = 0.2) -> CheckReport:
         labels.listed_twice(cohort.excluded),
         groups.groups_kept_together(table),
         groups.one_institution(table),
+        groups.look_alike_sites(table, site_names or {}),
         () if course is None else _check_series(cohort, course),
         measures.check_measures(cohort),
         series.nearly_same_ids(table),

@@ -1,13 +1,15 @@
 """Rules about groups: families, scans of one person, sites of one institution."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from brainroam.data.check.report import Finding
 from brainroam.data.names import shared_institutions
-from brainroam.data.people import group_codes, persons
+from brainroam.data.people import group_codes, people_of, persons
+from brainroam.data.spellings import as_one, as_several, undecided
 from brainroam.errors import counted, listed
 
 
@@ -25,6 +27,18 @@ def one_institution(table: pd.DataFrame) -> Iterator[Finding]:
     if shared:
         each = listed(f"{name} ({', '.join(group)})" for name, group in shared.items())
         yield Finding("note", "one-institution", f"{what}: {each}", remedy)
+
+
+def look_alike_sites(table: pd.DataFrame, site_names: Mapping[str, str]) -> Iterator[Finding]:
+    """Sites whose names may be spellings of one, and of which the study does not say that they are several."""
+    people = people_of(table)["site"].value_counts()
+    for group in undecided(sorted(table["site"].unique()), site_names):
+        message = (
+            f"{listed(map(repr, group), 8)} may be one site; if so, the model tested at one was trained at the other"
+        )
+        one, several = map(_in_yaml, (as_one({name: int(people[name]) for name in group}), as_several(group)))
+        remedy = f"in the study file, site_names: {one} makes one site of them, and site_names: {several} keeps several"
+        yield Finding("warning", "look-alike-sites", message, remedy)
 
 
 def groups_kept_together(table: pd.DataFrame) -> Iterator[Finding]:
@@ -57,3 +71,7 @@ def groups_kept_together(table: pd.DataFrame) -> Iterator[Finding]:
         message = f"{named} at several sites, {len(across)} {rows} together: {listed(across)}"
         remedy = "who is related to somebody at the held-out site is left out of training"
         yield Finding("warning", "group-across-sites", message, remedy, subjects=across)
+
+
+def _in_yaml(names: Mapping[str, str]) -> str:
+    return yaml.safe_dump(dict(names), default_flow_style=True, allow_unicode=True, width=10_000).strip()

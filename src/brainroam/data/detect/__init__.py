@@ -13,6 +13,7 @@ from brainroam.data.detect.blocks import look_at_anatomy, look_at_blocks, site_i
 from brainroam.data.detect.files import look_at_series, series_files
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.detect.people import look_at_people
+from brainroam.data.detect.sites import look_at_sites
 from brainroam.data.readers import detect
 from brainroam.data.readers.locate import files_below, refuse_volumes
 from brainroam.data.readers.participants_table import NO_COLUMN
@@ -34,7 +35,7 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     ----------
     folder : path
     given : mapping, optional
-        What is known already: ``reader``, ``atlas``, ``target``, and options of the reader such as
+        What is known already: ``reader``, ``atlas``, ``target``, ``site_names``, and options of the reader such as
         ``label_col`` or ``case``.
 
     Examples
@@ -58,6 +59,7 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     reader, data = (named, folder) if named else _reader(folder)
     options = {key: value for key, value in given.items() if value is not None}
     guess = Guess(reader, data, options.pop("atlas", None), options, target=options.pop("target", None))
+    guess.site_names = dict(options.pop("site_names", {}))
     if reader == "table" and data.is_file():
         options.setdefault("participants", str(data))
         folder = data.parent
@@ -98,6 +100,8 @@ def _look_inside(folder: Path, guess: Guess) -> None:
         site_col = guess.options.get("site_col")
         sites = codes(people[site_col])[ids != ""].tolist() if site_col in people else []
         look_at_series(guess.data, ids[ids != ""].tolist(), sites, guess)
+    if guess.options.get("site_col") in people:
+        look_at_sites(codes(people[guess.options["site_col"]]), guess)
 
 
 def _reader(folder: Path) -> tuple[str, Path]:

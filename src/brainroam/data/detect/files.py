@@ -8,6 +8,7 @@ from pathlib import Path
 
 from brainroam.data.atlas import SHIPPED
 from brainroam.data.detect.guess import Guess, Question
+from brainroam.data.detect.sites import look_at_sites
 from brainroam.data.names import canonical, unpadded
 from brainroam.data.readers.locate import ID, SITE, files_below, match_template, refuse_volumes
 from brainroam.data.readers.repeats import with_stars
@@ -52,6 +53,9 @@ def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess)
     candidates = [scans[name][0].path for name in ids if name in scans]
     if guessed:
         _look_for_sites([path.relative_to(folder).parts for path in candidates], guess)
+    if SITE in str(guess.options["template"]):
+        scans = match_template(folder, str(guess.options["template"]), ids)
+        look_at_sites((scans[name][0].site for name in ids if name in scans), guess)
     step = max(-(-len(candidates) // LOOKED_AT), 1)
     some = candidates[::step]  # all over the table, which may be sorted by site
     series = readable(some, guess.options.get("mat_key"))

@@ -38,6 +38,10 @@ class Guess:
         The files of single people that are the data, where others are blocks; None for all.
     exclude : list of str or None
         Ids, or files of ids, of people who are left out.
+    exclude_sites : list of str or None
+        Sites that are left out.
+    site_names : dict of str to str
+        One name for sites that stand under several.
     """
 
     reader: str
@@ -50,6 +54,8 @@ class Guess:
     blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: list[Path] | None = None
     exclude: list[str] | None = None
+    exclude_sites: list[str] | None = None
+    site_names: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

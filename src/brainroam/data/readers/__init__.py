@@ -22,6 +22,7 @@ from brainroam.data.readers.abide import fetch_abide
 from brainroam.data.readers.participants import Request, Scratch
 from brainroam.data.readers.participants_table import NO_COLUMN
 from brainroam.data.readers.series import suffix_of
+from brainroam.data.site_choice import ALL_SITES, SiteChoice
 from brainroam.errors import NothingFoundError, ReaderError, UsageError, listed, unknown
 from brainroam.utils.files import expand_home
 from brainroam.utils.workers import Workers
@@ -58,7 +59,7 @@ def read_cohort(
     path: str | Path,
     reader: str = "auto",
     atlas: str | Path | Atlas | None = None,
-    sites: Iterable[str] | None = None,
+    sites: SiteChoice = ALL_SITES,
     *,
     preset: str | None = None,
     require_label: bool = True,
@@ -78,11 +79,10 @@ def read_cohort(
     require_label = require_label and str(given.get("label_col", "")).lower() != NO_COLUMN
     name, path = _locate(path, series_only=not require_label) if reader == "auto" else (reader, path)
     _require_known(name)
-    chosen = None if sites is None else tuple(str(site) for site in ([sites] if isinstance(sites, str) else sites))
     kept_in = None if spool is None else Scratch(Path(spool))
     request = Request(
         atlas,
-        chosen,
+        sites,
         require_label=require_label,
         spool=kept_in,
         workers=workers,
@@ -94,8 +94,8 @@ def read_cohort(
     if preset is not None:
         published = _preset(preset, name)
         given = {**published.options, **given}
-        if chosen is None:
-            request = replace(request, sites=published.sites, all_sites=False)
+        if sites.keep is None:
+            request = replace(request, sites=replace(sites, keep=published.sites, all_must_exist=False))
     return READERS[name].read(path, request, **_keywords(name, given))
 
 

@@ -26,6 +26,7 @@ from brainroam.data.measurements import are_matrices, empty_measurement
 from brainroam.data.readers.series import align_regions, turn_to_time_first
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import fold, is_empty, numbers
+from brainroam.data.site_choice import ALL_SITES, SiteChoice
 from brainroam.errors import BrainroamError, DataError, ReaderError, UsageError, counted, listed, unknown
 from brainroam.utils.workers import Failure, Workers
 
@@ -83,17 +84,15 @@ class Scratch:
 class Request:
     """What the caller asks of any reader.
 
-    ``sites`` are the sites to keep (None: all); with ``all_sites`` each of them must exist, without it those that do
-    not are only warned about. ``atlas`` and ``require_label`` are those of `brainroam.load_cohort`. With a ``spool``
-    series are kept on disk as they are read. ``workers`` read files side by side. ``target`` is the column that is
-    predicted instead of the diagnosis; nobody is then left out for want of one. ``covariates`` are columns that the
-    study names. With ``keep_unmeasured`` people without a file stay, with nothing measured: other blocks may tell of
-    them. Files of the people of ``exclude`` are not opened.
+    ``sites`` says which sites belong to the study and what they are called. ``atlas`` and ``require_label`` are
+    those of `brainroam.load_cohort`. With a ``spool`` series are kept on disk as they are read. ``workers`` read
+    files side by side. ``target`` is the column that is predicted instead of the diagnosis; nobody is then left out
+    for want of one. ``covariates`` are columns that the study names. With ``keep_unmeasured`` people without a file
+    stay, with nothing measured: other blocks may tell of them. Files of the people of ``exclude`` are not opened.
     """
 
     atlas: str | Path | Atlas | None = None
-    sites: tuple[str, ...] | None = None
-    all_sites: bool = True
+    sites: SiteChoice = ALL_SITES
     require_label: bool = True
     spool: Scratch | None = None
     workers: Workers | None = None
@@ -154,9 +153,14 @@ class Participants:
             raise ReaderError(f"{source}, line {int(nameless.idxmax()) + 2} has no subject id; every row needs one")
         self.request = request
         self.known = set(table["subject"])
-        table, twice = one_row_each(table)
-        self.table = table[_is_at_chosen_site(table, request)].reset_index(drop=True)
-        self.excluded: list[tuple[str, str]] = twice
+        table, twice = one_row_each(table.assign(site=request.sites.rename(table["site"])))
+        left_out = request.sites.excluded(table)  # before others are chosen: their names must exist as well
+        self.table = table[request.sites.kept(table) & ~left_out].reset_index(drop=True)
+        excluded = table[left_out]
+        self.excluded: list[tuple[str, str]] = [
+            *twice,
+            *zip(excluded["subject"], request.sites.reasons(excluded), strict=True),
+        ]
         self.unmeasured: set[str] = set()  # whose files are not read, though they stay in the table
         self.exclude(is_empty(self.table["site"]), f"no site in {source}")
 
@@ -300,20 +304,6 @@ def one_row_each(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str
             left_out.append((f"{subject} (again)", reason))
     kept = table[~table["subject"].duplicated() & ~table["subject"].isin(contradictory)]
     return kept, left_out
-
-
-def _is_at_chosen_site(table: pd.DataFrame, request: Request) -> pd.Series:
-    """Who belongs to the sites asked for; a site may also be called by its institution's name."""
-    if request.sites is None:
-        return pd.Series(True, index=table.index)
-    names = table[[name for name in ("site", "institution") if name in table]]
-    present = sorted(set(names.to_numpy().ravel()) - {""})
-    absent = [site for site in request.sites if site not in present]
-    if absent and (request.all_sites or len(absent) == len(request.sites)):
-        raise unknown("site", absent[0], present)
-    if absent:
-        warnings.warn(f"the data have no people from {listed(absent, limit=20)}", stacklevel=2)
-    return names.isin(request.sites).any(axis=1)
 
 
 def choose_roi_set(request: Request, present: Iterable[str], root: Path) -> str:

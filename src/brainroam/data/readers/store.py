@@ -27,13 +27,13 @@ def read(path: Path, request: Request) -> Cohort:
     """Read a saved cohort; of a store, only the people of the sites asked for."""
     if path.is_dir():
         store = CohortStore(path)
-        cohort = store.cohort(store.rows(request.sites))
+        whole = request.sites.names or request.sites.exclude
+        cohort = store.cohort(store.rows(None if whole else request.sites.keep))
     else:
         check_archive(path)
         with refusing(path):  # a member may claim any size
             cohort = Cohort.load(path)
-        if request.sites is not None:
-            cohort = cohort.select(request.sites)
+    cohort = request.sites.of(cohort)
     if request.roi_set not in (None, cohort.atlas.name):
         raise UsageError(f"{path} holds regions of {cohort.atlas.name!r}, not of {request.roi_set!r}")
     unlabelled = cohort.table["label"].isna().to_numpy()
