@@ -288,6 +288,8 @@ def _flag(question: "Question") -> str:
         question.option, question.option.removesuffix("_col").replace("_", "-")
     )
     choices = " or ".join(map(shlex.quote, question.choices[:8]))
+    if question.option == "acq":  # of one reader only
+        return " or ".join(f"--option acq={shlex.quote(choice)}" for choice in question.choices)
     return f"--{name} {choices or ('COLUMN' if question.option.endswith('_col') else 'VALUE')}"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from brainroam.data.detect.bids import look_at_acquisitions
 from brainroam.data.detect.blocks import look_at_anatomy, look_at_blocks, site_is_in_ids
 from brainroam.data.detect.files import look_at_series, series_files
 from brainroam.data.detect.guess import Guess, Question
@@ -26,6 +27,7 @@ from brainroam.utils.files import expand_home
 __all__ = ["WITH_COLUMNS", "Guess", "Question", "look", "look_at_anatomy"]
 
 WITH_COLUMNS = ("folder", "bids", "table")
+MIN_SERIES = 2  # files of people below which volumes are what was measured
 
 
 def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
@@ -63,6 +65,8 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     if reader == "table" and data.is_file():
         options.setdefault("participants", str(data))
         folder = data.parent
+    if reader == "bids":
+        look_at_acquisitions(data, guess)
     if reader in WITH_COLUMNS:
         _look_inside(folder if reader == "table" else data, guess)
     if reader == "srpbs":
@@ -106,10 +110,15 @@ def _look_inside(folder: Path, guess: Guess) -> None:
 
 def _reader(folder: Path) -> tuple[str, Path]:
     """The layout that is recognised, and where; a plain folder when none is, for the table may have any name."""
+    tables = [file for file in files_below(folder, 0) if is_table(file)]
+    files = [file for file in series_files(folder) if file not in tables] if folder.is_dir() else []
     try:
-        return detect(folder)
+        found = detect(folder)
     except ReaderError:
-        if folder.is_dir() and (series_files(folder) or any(is_table(file) for file in files_below(folder, 0))):
-            return "folder", folder
+        if not files and not tables:
+            refuse_volumes(folder)
+            raise
+        found = "folder", folder
+    if found[0] == "folder" and len(files) < MIN_SERIES:  # tables of people or labels may be all that is no volume
         refuse_volumes(folder)
-        raise
+    return found

@@ -19,6 +19,9 @@ from brainroam.errors import BrainroamError, listed
 
 LOOKED_AT = 12  # series that are read to learn their shape
 NEARLY_ALL = 0.9
+OF_FMRIPREP = re.compile(r"desc-confounds|_xfm\.txt$")
+OF_CONN = re.compile(r"_Condition\d+\.mat$|^_list_\w+\.mat$")
+MATRIX_OF_CONN = re.compile(r"resultsROI_Subject\d+_Condition\d+\.mat")
 # Folders that people sort files into and that are no places: parts of the work, visits, and diagnoses.
 NO_SITES = re.compile(
     r"(batch|part|chunk|set|split|fold|group|grp|run|ses|session|visit|wave|scan|time|year|train|test|raw|new|old|"
@@ -28,8 +31,14 @@ NO_SITES = re.compile(
 
 
 def series_files(folder: Path) -> list[Path]:
-    """Files below a folder, through links too, that may hold series; fMRIPrep's confounds are none."""
-    return [file for file in files_below(folder) if suffix_of(file) and "desc-confounds" not in file.name]
+    """Files below a folder, through links too, that may hold series; confounds and transforms of fMRIPrep are none.
+
+    Of a project of CONN only the matrices of single people are: beside them stand its own copies of the data.
+    """
+    files = [file for file in files_below(folder) if suffix_of(file) and not OF_FMRIPREP.search(file.name)]
+    if any(MATRIX_OF_CONN.fullmatch(file.name) for file in files):
+        return [file for file in files if not OF_CONN.search(file.name) or MATRIX_OF_CONN.fullmatch(file.name)]
+    return files
 
 
 def look_at_series(folder: Path, ids: list[str], sites: list[str], guess: Guess) -> None:

@@ -47,13 +47,14 @@ LOOKS_FOR = "sub-*/[ses-*/]func/*_{seg,atlas}-<set>_*timeseries.tsv or .ptseries
 class Selection:
     """Which series of a person to take.
 
-    None means the only ``task`` there is, or rest; any ``session`` and ``run``, among which `Repeats` chooses; and the
-    only ``space`` and ``desc`` there are.
+    None means the only ``task`` there is, or rest; any ``session`` and ``run``, among which `Repeats` chooses; any
+    ``acq`` (acquisition) where all have one TR; and the only ``space`` and ``desc`` there are.
     """
 
     task: str | None = None
     session: str | None = None
     run: str | None = None
+    acq: str | None = None
     space: str | None = None
     desc: str | None = None
 
@@ -96,7 +97,7 @@ def find_series(
     paths = [path for path in paths if roi_set_of(path) == roi_set]
     tasks = {entities(path).get("task", "") for path in paths}
     task = selection.task or ("rest" if "rest" in tasks and len(tasks) > 1 else None)
-    asked = {"task": task, "ses": selection.session, "run": selection.run, "desc": selection.desc}
+    asked = {"task": task, "ses": selection.session, "run": selection.run, "acq": selection.acq, "desc": selection.desc}
     for entity, value in {**asked, "space": selection.space}.items():
         paths = _select_entity(paths, entity, value)
     people: dict[str, list[Path]] = defaultdict(list)
@@ -124,12 +125,30 @@ def _scans(files: list[Path], subject: str) -> list[Scan]:
                 f"subject {subject} has series of several kinds, {entity} {listed(values)}; "
                 f"choose one with {entity} (--option {entity}=NAME)"
             )
+    trs = acquisitions(files)
+    if len(set(trs.values())) > 1:
+        each = listed(f"{name} (TR {tr:g} s)" for name, tr in trs.items())
+        raise UsageError(
+            f"subject {subject} has series of several acquisitions with different TRs, {each}; "
+            "choose one with acq (--option acq=NAME)"
+        )
     scans: dict[tuple[str, str], Scan] = {}
     for file in sorted(files, key=lambda file: (not file.name.endswith(".tsv"), file.name)):
         parts = entities(file)
         run = "_".join(parts[part] for part in PARTS if part in parts)
         scans.setdefault((parts.get("ses", ""), run), Scan(file, parts.get("ses", ""), run))
     return list(scans.values())
+
+
+def acquisitions(files: Sequence[Path]) -> dict[str, float]:
+    """The TR of each acquisition among these files, of the first whose sidecar tells it."""
+    trs: dict[str, float] = {}
+    several = len({entities(file).get("acq") for file in files}) > 1
+    for file in files if several else ():
+        name = entities(file).get("acq", "")
+        if name not in trs and not np.isnan(tr := sidecar_tr(file)):
+            trs[name] = tr
+    return trs
 
 
 def sidecar_tr(path: Path) -> float:

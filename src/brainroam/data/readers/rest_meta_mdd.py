@@ -77,7 +77,12 @@ def _folder(path: Path, gsr: bool) -> Path | None:
     """The folder of series: the path itself, or below it."""
     name = f"ROISignals_FunImgAR{'global' if gsr else ''}CWF"
     places = [path] if path.name == name else [path / name, path / "Results" / name]
-    return next((place for place in places if any(place.glob("ROISignals_S*.mat"))), None)
+    return next((place for place in places if any(map(_is_of_release, place.glob("ROISignals_S*.mat")))), None)
+
+
+def _is_of_release(file: Path) -> bool:
+    """Whether a file is named as in the release; DPABI itself names those of any study alike, but for the id."""
+    return SUBJECT.fullmatch(file.stem.removeprefix("ROISignals_")) is not None
 
 
 def _people(source: Path, request: Request) -> pd.DataFrame:
