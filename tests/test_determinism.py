@@ -82,7 +82,7 @@ import sys
 import brainroam
 cohort = brainroam.make_cohort(n_sites=3, n_per_site=30)
 method = "core[updates=20,trials=1,skip=none]"
-brainroam.evaluate(cohort, [method], seeds=2, sites=["S01"], out=sys.argv[1])
+brainroam.evaluate(cohort, [method], seeds=2, held_out=["S01"], out=sys.argv[1])
 """
 
 

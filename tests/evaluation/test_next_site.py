@@ -38,7 +38,7 @@ def test_nothing_of_the_held_out_site_reaches_the_shift_or_the_sets(cohort, resu
     table.loc[here, "label"] = 1 - table.loc[here, "label"]
     table.loc[here, ["age", "mean_fd"]] *= 3
     series = [x + 5 * rng.normal(size=x.shape) if h else x for x, h in zip(cohort.series, here, strict=True)]
-    spoiled = brainroam.evaluate(Cohort(series, table), ["fc-ridge"], sites=["S02"])
+    spoiled = brainroam.evaluate(Cohort(series, table), ["fc-ridge"], held_out=["S02"])
     (_, found), *_ = spoiled.records
     expected = next(run for spec, run in results.records if spec.fold == "S02" and spec.method == "fc-ridge")
     assert found["next_site"] == expected["next_site"]
@@ -192,7 +192,7 @@ def test_nothing_of_the_held_out_site_reaches_what_mends_a_number(number, number
     here = (table["site"] == "S02").to_numpy()
     table.loc[here, "label"] = 1000 - 7 * table.loc[here, "label"]
     series = [x + 5 * rng.normal(size=x.shape) if h else x for x, h in zip(number.series, here, strict=True)]
-    spoiled = brainroam.evaluate(number.made_of(series, table), ["fc-ridge"], sites=["S02"])
+    spoiled = brainroam.evaluate(number.made_of(series, table), ["fc-ridge"], held_out=["S02"])
     (_, found), *_ = spoiled.records
     expected = next(run for spec, run in number_results.records if spec.fold == "S02")
     assert found["next_site"] == expected["next_site"] and found["constant"] == expected["constant"]

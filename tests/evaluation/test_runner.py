@@ -125,7 +125,7 @@ def test_the_tables_on_disk_are_the_results(cohort, tmp_path):
 
 
 def test_nothing_is_done_twice(cohort, method, tmp_path, counted):
-    evaluate(cohort, ["first"], out=tmp_path, sites=["S02"])
+    evaluate(cohort, ["first"], out=tmp_path, held_out=["S02"])
     evaluate(cohort, ["first", "steady"], out=tmp_path)
     assert len(counted) == 6 == len({spec.key for spec in counted})
     before = tables(tmp_path)
@@ -156,7 +156,7 @@ def test_the_order_of_work_leaves_no_trace(cohort, tmp_path):
     evaluate(cohort, ["fc-ridge", "fc-svm"], tuning="fast", out=tmp_path / "one")
     for name in ("fc-svm", "fc-ridge"):
         for site in reversed(cohort.sites):
-            evaluate(cohort, [name], tuning="fast", out=tmp_path / "other", sites=[site])
+            evaluate(cohort, [name], tuning="fast", out=tmp_path / "other", held_out=[site])
     assert tables(tmp_path / "one") == tables(tmp_path / "other")
 
 
@@ -232,7 +232,7 @@ def test_files_that_are_not_ours_do_no_harm(cohort, method, tmp_path):
     (tmp_path / "runs" / ".abc.json.x.part").write_text("{")
     assert len(load_runs(tmp_path).scores) == 3
     other = make_cohort(n_sites=3, n_per_site=8, n_rois=8, seed=1)
-    evaluate(other, ["first"], out=tmp_path / "other", sites=["S01"])
+    evaluate(other, ["first"], out=tmp_path / "other", held_out=["S01"])
     stray = next((tmp_path / "other" / "runs").iterdir())
     (tmp_path / "runs" / stray.name).write_bytes(stray.read_bytes())
     with pytest.warns(UserWarning, match="cohort"):
@@ -351,7 +351,7 @@ def test_people_without_a_label_are_named(cohort):
 
 
 def test_parameters_stand_in_the_name(cohort):
-    results = evaluate(cohort, ["fc-ridge", "fc-svm[strength=0.5]"], parameters={"strength": 10.0}, sites=["S01"])
+    results = evaluate(cohort, ["fc-ridge", "fc-svm[strength=0.5]"], parameters={"strength": 10.0}, held_out=["S01"])
     assert results.scores["method"].tolist() == ["fc-ridge[strength=10.0]", "fc-svm[strength=0.5]"]
     assert json.loads(results.scores["configuration"][0]) == {"penalties": [3.0], "strength": 10.0}
 
@@ -483,7 +483,7 @@ def test_a_reference_that_would_take_most_of_the_time_is_no_default():
 def test_finished_runs_tell_how_long_the_others_take(tmp_path):
     cohort = make_cohort(n_sites=3, n_per_site=8, n_rois=8)
     methods = {"slow": RidgeClassifier(), "majority": "majority"}
-    evaluate(cohort, methods, tuning="fast", out=tmp_path, sites=["S01"])
+    evaluate(cohort, methods, tuning="fast", out=tmp_path, held_out=["S01"])
     folder = RunsFolder(tmp_path)
     for spec, outcome in folder.runs.values():
         folder.keep(spec, outcome | {"seconds": 100.0 if spec.method == "slow" else 1.0})

@@ -25,7 +25,7 @@ def cohort():
 def test_a_study_equals_folds_of_which_none_knows_another(cohort, method):
     study = evaluate(cohort, [method]).predictions.set_index("subject")["score"]
     for site in cohort.sites[-2:]:  # the last, which could remember most
-        alone = evaluate(Cohort(cohort.series, cohort.table), [method], sites=[site]).predictions
+        alone = evaluate(Cohort(cohort.series, cohort.table), [method], held_out=[site]).predictions
         np.testing.assert_array_equal(alone["score"], study[alone["subject"]])
 
 
@@ -73,7 +73,7 @@ def test_a_study_reads_half_of_a_site_alike_whatever_is_done_to_the_other_half_a
     first = np.r_[here, np.setdiff1d(np.arange(len(table)), here)]  # the held-out site is read first, not last
     told = []
     for name, people in (("clean", cohort), ("spoilt", Cohort(series, table).subset(first))):
-        results = evaluate(world(people, tmp_path / name), ["ensemble"], sites=["S02", "S04"])
+        results = evaluate(world(people, tmp_path / name), ["ensemble"], held_out=["S02", "S04"])
         left_alone = results.predictions["subject"].isin(table["subject"].iloc[np.setdiff1d(here, spoilt)])
         scores = results.predictions[left_alone].sort_values("subject")["score"].to_numpy()
         runs = [record for spec, record in results.records if spec.fold == "S04"]

@@ -100,7 +100,7 @@ def test_what_was_defined_in_a_function_is_sent_and_what_cannot_be_is_said_in_wo
 def test_the_same_scores_from_every_engine(cohort, dask, tmp_path):
     places = {"local": (1, "local"), "dask": (2, dask)}  # two processes of this machine: see test_runner.py
     for name, (jobs, where) in places.items():
-        evaluate(cohort, METHODS, tuning="fast", out=tmp_path / name, sites=["S01"], jobs=jobs, engine=where)
+        evaluate(cohort, METHODS, tuning="fast", out=tmp_path / name, held_out=["S01"], jobs=jobs, engine=where)
     for table in ("scores.csv", "predictions.csv"):
         assert len({(tmp_path / name / table).read_bytes() for name in places}) == 1
 

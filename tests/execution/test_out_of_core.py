@@ -47,7 +47,7 @@ def small_parts(small_parts, monkeypatch):
 def test_a_study_on_disk_is_the_study_in_memory(store, tmp_path, small_parts, method):
     people, on_disk = brainroam.load_cohort(store), StoredCohort(store, tmp_path)
     assert on_disk.manifest_hash == people.manifest_hash and on_disk.excluded.equals(people.excluded)
-    one, other = (brainroam.evaluate(cohort, [method], sites=["S01", "S04"]) for cohort in (people, on_disk))
+    one, other = (brainroam.evaluate(cohort, [method], held_out=["S01", "S04"]) for cohort in (people, on_disk))
     assert one.predictions["subject"].tolist() == other.predictions["subject"].tolist()
     last_digit = 1e-6 if method.startswith("core") else 1e-8  # the network computes in single precision
     for column in ("score", "probability"):

@@ -227,7 +227,7 @@ def test_an_estimator_that_cheats_is_caught_and_an_honest_one_passes(cohort, cap
     cheats = {"memory": Memory(), "single-subject": TestMean(), "test-labels": Labels()}
     honest = make_pipeline(StandardScaler(), RidgeClassifier())
     with pytest.warns(UserWarning, match="leaks"):
-        brainroam.evaluate(cohort, {**cheats, "honest": honest}, tuning="fast", sites=cohort.sites[:1])
+        brainroam.evaluate(cohort, {**cheats, "honest": honest}, tuning="fast", held_out=cohort.sites[:1])
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("audit of")]
     *verdicts, last = [line for line in lines if "scores of its runs" not in line]
     assert [check for check, verdict in zip(cheats, verdicts, strict=True) if f"{check} (" in verdict] == list(cheats)
@@ -301,7 +301,7 @@ def test_leaks_that_wait_for_the_study_are_caught_whatever_is_predicted(tmp_path
 def test_an_estimator_that_needs_more_people_is_audited_with_everybody(capfd):
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=30, n_rois=8, seed=3)
     neighbours = KNeighborsClassifier(25)  # of 60 training people, 30 in an inner fold, 20 of the few people
-    brainroam.evaluate(cohort, {"mine": neighbours}, tuning="fast", sites=cohort.sites[:1])
+    brainroam.evaluate(cohort, {"mine": neighbours}, tuning="fast", held_out=cohort.sites[:1])
     assert "audit of mine: no leak found by 11 checks with 90 people" in capfd.readouterr().err
 
 
@@ -310,7 +310,7 @@ def test_an_estimator_that_needs_more_people_is_audited_with_everybody(capfd):
 
 def test_runs_are_done_again_when_the_estimator_changes(cohort, tmp_path):
     def done(estimator):
-        runner.evaluate(cohort, {"mine": estimator}, tuning="fast", out=tmp_path, sites=cohort.sites[:1])
+        runner.evaluate(cohort, {"mine": estimator}, tuning="fast", out=tmp_path, held_out=cohort.sites[:1])
         return {file.stem for file in (tmp_path / "runs").glob("*.json")}
 
     first = done(make_pipeline(StandardScaler(), RidgeClassifier()))
@@ -372,7 +372,7 @@ class AsksForSite(TestMean):
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_an_error_names_method_fold_and_remedy(cohort, estimator, words):
     with pytest.raises(RunsError, match=words) as error:
-        runner.evaluate(cohort, {"mine": estimator}, tuning="fast", sites=["S02"])
+        runner.evaluate(cohort, {"mine": estimator}, tuning="fast", held_out=["S02"])
     assert "mine at S02" in str(error.value) and "MethodError: mine: " in str(error.value)
 
 
@@ -381,11 +381,11 @@ def test_an_error_says_where_in_the_authors_code_it_was_raised(cohort, tmp_path)
         raise ValueError("boom")
 
     with pytest.raises(RunsError, match="out=FOLDER") as error:  # nothing is kept, so no traceback can be read later
-        runner.evaluate(cohort, {"mine": broken(score=stumble)}, tuning="fast", sites=["S02"])
+        runner.evaluate(cohort, {"mine": broken(score=stumble)}, tuning="fast", held_out=["S02"])
     line = stumble.__code__.co_firstlineno + 1
     assert f"boom (test_adapter.py, line {line}, in stumble)" in str(error.value)
     with pytest.raises(RunsError, match="tracebacks") as error:
-        runner.evaluate(cohort, {"mine": LogisticRegression(C=-1)}, tuning="fast", sites=["S02"], out=tmp_path)
+        runner.evaluate(cohort, {"mine": LogisticRegression(C=-1)}, tuning="fast", held_out=["S02"], out=tmp_path)
     assert "line" not in str(error.value)  # raised by scikit-learn: nothing of the author's to look at
 
 
@@ -411,7 +411,7 @@ def test_one_fold_that_fails_costs_no_other(cohort, tmp_path):
 def test_a_vote_without_scores_is_told_so(cohort):
     vote = VotingClassifier([("a", LogisticRegression()), ("b", RidgeClassifier())])
     with pytest.raises(RunsError, match="soft"):
-        runner.evaluate(cohort, {"mine": vote}, tuning="fast", sites=["S02"])
+        runner.evaluate(cohort, {"mine": vote}, tuning="fast", held_out=["S02"])
 
 
 def test_the_audit_is_silent_about_what_a_method_prints_and_warns_of(capfd):
@@ -423,7 +423,7 @@ def test_the_audit_is_silent_about_what_a_method_prints_and_warns_of(capfd):
 
     cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8)
     with pytest.warns(UserWarning, match="convergence"):
-        brainroam.evaluate(cohort, {"noisy": Noisy()}, tuning="fast", sites=["S02"])
+        brainroam.evaluate(cohort, {"noisy": Noisy()}, tuning="fast", held_out=["S02"])
     seen = capfd.readouterr()
     assert "audit of noisy: no leak" in seen.err and "poor" not in seen.err and "epoch" not in seen.err
     assert "epoch 1" in seen.out  # of the study itself

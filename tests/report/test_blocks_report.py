@@ -68,7 +68,7 @@ def test_a_method_of_one_block_is_not_said_to_read_the_features_of_all(blocks, t
 
 
 def test_a_method_that_reads_some_blocks_says_so(blocks):
-    results = brainroam.evaluate(blocks, ["tangent-ridge"], tuning="fast", sites=["S01"])
+    results = brainroam.evaluate(blocks, ["tangent-ridge"], tuning="fast", held_out=["S01"])
     (_, run), *_ = results.records
     assert "task, anatomy not read: tangent-ridge reads series" in run["notes"]
 

@@ -310,7 +310,7 @@ def test_the_sites_where_age_is_known_are_counted_in_whole_numbers(tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_a_study_of_one_held_out_site(tmp_path):
     cohort = brainroam.make_cohort(n_sites=2, n_per_site=12, n_rois=8)
-    brainroam.evaluate(cohort, ["majority"], tuning="fast", sites=["S01"], out=tmp_path / "runs")
+    brainroam.evaluate(cohort, ["majority"], tuning="fast", held_out=["S01"], out=tmp_path / "runs")
     page = parse(brainroam.write_report(tmp_path / "runs", tmp_path / "r.html"))
     assert "over 1 held-out site; no intervals: fewer than 3 sites" in text_of(page, "figures")
     assert "Other methods to compare with" in text_of(page, "add") and not page.xpath("//section[@id='comparison']")

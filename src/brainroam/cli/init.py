@@ -12,7 +12,6 @@ import typer
 
 from brainroam.cli.options import output
 from brainroam.cli.source import parse_exclude, parse_option, possible_here, split_words
-from brainroam.data.spellings import parse_site_names
 from brainroam.errors import UsageError, counted, listed, visible
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, split_names
 
@@ -137,7 +136,7 @@ def init(
         "atlas": atlas,
         "reader": reader,
         "target": target,
-        "site_names": parse_all_site_names(site_names),
+        "site_names": parse_all_site_names(site_names) if site_names else None,
         **dict(parse_option(text) for text in option or ()),
     }
     guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
@@ -272,15 +271,17 @@ def _resolve_settings(folder: Path, given: dict[str, Any]) -> "Guess":
             raise UsageError(f"{folder} does not show all settings; pass\n{flags}")
         answer = _ask(question)
         if question.option == "site_names":
-            given["site_names"] = {**given.get("site_names", {}), **parse_site_names(answer)}
+            given["site_names"] = given.get("site_names", {}) | parse_all_site_names([answer])
         else:
             given[question.option] = answer
     return guess
 
 
-def parse_all_site_names(typed: list[str] | None) -> dict[str, str] | None:
+def parse_all_site_names(typed: list[str]) -> dict[str, str]:
     """What several ``--site-names`` say together."""
-    return None if not typed else {name: other for text in typed for name, other in parse_site_names(text).items()}
+    from brainroam.data.spellings import parse_site_names
+
+    return {name: other for text in typed for name, other in parse_site_names(text).items()}
 
 
 def _flag(question: "Question") -> str:

@@ -35,7 +35,15 @@ Model = Annotated[Path, typer.Argument(help="A folder that `brainroam fit` wrote
 
 Ledger = Annotated[Path | None, output("The ledger, by default ledger.csv beside the forecast.", "CSV")]
 LEDGER = "ledger.csv"
-READING = {"reader", "atlas", "sites", "max_missing_rois", "options"}  # how a second version of the data is read, too
+READING = {
+    "reader",
+    "atlas",
+    "sites",
+    "exclude_sites",
+    "site_names",
+    "max_missing_rois",
+    "options",
+}  # how a second version of the data is read, too
 SHOWN = 5  # columns of a table that are named on the terminal
 
 

@@ -153,6 +153,14 @@ class ReadingOptions:
             rich_help_panel=READING,
         ),
     ] = None
+    z_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Sites whose matrices hold Fisher's z, with commas between; those of all others hold correlations.",
+            metavar="A,B",
+            rich_help_panel=READING,
+        ),
+    ] = None
     preset: Annotated[
         str | None,
         typer.Option(help="A named selection of sites, such as 'paper'.", metavar="NAME", rich_help_panel=READING),

@@ -327,6 +327,7 @@ def _as_study_keys(typed: ReadingOptions) -> dict[str, Any]:
         "atlas": typed.atlas,
         "sites": split_words(typed.sites) or None,
         "exclude_sites": split_words(typed.exclude_sites) or None,
+        "edges": dict.fromkeys(split_words(typed.z_at), "z") or None,
         "preset": typed.preset,
         "max_missing_rois": typed.max_missing_rois,
         "crop": typed.crop,

@@ -268,7 +268,7 @@ def default_methods(
 def study_keywords(source: DataSource, options: StudyOptions) -> dict[str, Any]:
     """Keywords of `brainroam.evaluate`: what was typed, else what the study file says, else what holds without one."""
     return {
-        "sites": split_words(options.held_out) or None,
+        "held_out": split_words(options.held_out) or None,
         "seeds": options.seeds or source.plan.seeds,
         "tuning": options.tuning or source.tuning,
         "jobs": options.jobs or source.plan.jobs,

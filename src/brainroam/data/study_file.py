@@ -34,6 +34,7 @@ RESERVED = frozenset(
         "sites",
         "exclude_sites",
         "site_names",
+        "edges",
         "preset",
         "max_missing_rois",
         "spool",
@@ -61,7 +62,7 @@ class Study(BaseModel):
         A file or folder of any known layout, or ``synthetic``.
     name : str, optional
         What the study is called in its report.
-    reader, atlas, sites, exclude_sites, site_names, preset, max_missing_rois
+    reader, atlas, sites, exclude_sites, site_names, edges, preset, max_missing_rois
     crop, exclude, max_fd, covariates, target, options
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
     blocks : dict of str to dict, optional
@@ -94,6 +95,7 @@ class Study(BaseModel):
     sites: list[str] | None = None
     exclude_sites: list[str] | None = None
     site_names: dict[str, str] | None = None
+    edges: dict[str, Literal["r", "z"]] | None = None
     preset: str | None = None
     max_missing_rois: Annotated[float, Field(ge=0, le=1)] = 0.2
     crop: str | None = None
@@ -147,6 +149,8 @@ class Study(BaseModel):
                 raise
             return guessed.load(everybody, require_label, spool, workers, apply_target)
         cohort = self._with_blocks(cohort)
+        if self.edges and all(block.measure != "matrices" for block in (cohort.blocks or {"": cohort}).values()):
+            raise UsageError(f"edges says what matrices hold, but these are {cohort.measure}; leave it out")
         if self.target is not None and apply_target:
             from brainroam.data.target_column import with_target
 
@@ -196,7 +200,9 @@ class Study(BaseModel):
         for name, entry in entries.items():
             if name != own:
                 homes = [Path(), data, data.parent]
-                block = read_block(entry, cohort, homes, self._target_column(), self.covariates or (), left_out)
+                block = read_block(
+                    entry, cohort, homes, self._target_column(), self.covariates or (), left_out, self.edges
+                )
                 cohort = cohort.with_columns_of(block)
                 cohort = cohort.with_block(name, block, own)
                 if people_only:
@@ -218,6 +224,7 @@ class Study(BaseModel):
             covariates=self.covariates or (),
             keep_unmeasured=bool(self.blocks),
             exclude=self.exclude,
+            edges=self.edges,
             **{"require_label": require_label, **self.options},
         )
 

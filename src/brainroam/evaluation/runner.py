@@ -62,7 +62,7 @@ def evaluate(
     jobs: int = 1,
     engine: str | engines.Engine = "local",
     parameters: Mapping[str, Any] | None = None,
-    sites: Sequence[str] | None = None,
+    held_out: Sequence[str] | None = None,
     n_splits: int = 5,
     n_repeats: int = 1,
     force: bool = False,
@@ -93,8 +93,8 @@ def evaluate(
         How many runs at a time, each on one core, and where, see `brainroam.execution.engine.map`.
     parameters : dict, optional
         Fixed for every method, as if it stood in brackets.
-    sites : sequence of str, optional
-        Hold out only these sites (or institutions, or folds); training uses everybody else.
+    held_out : sequence of str, optional
+        Hold out only these sites (or institutions, or folds), one after the other; training uses everybody else.
     n_splits : int
         Of ``folds``: parts the people are dealt into.
     n_repeats : int
@@ -128,9 +128,9 @@ def evaluate(
         )
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
-    held_out = _select_folds(cohort, protocol, sites, n_splits, n_repeats)
-    _warn_of_copies(cohort, held_out)
-    tasks = list(make_tasks(cohort, methods, protocol, held_out, seeds, tuning, parameters or {}))
+    splits = _select_folds(cohort, protocol, held_out, n_splits, n_repeats)
+    _warn_of_copies(cohort, splits)
+    tasks = list(make_tasks(cohort, methods, protocol, splits, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
         folder.plan([task.spec for task in tasks])
         todo = [task for task in tasks if force or folder.status(task.spec) != "done"]

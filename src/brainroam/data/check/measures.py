@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
+from shlex import quote
 
 import numpy as np
 import pandas as pd
@@ -268,6 +269,7 @@ def mixed_edges(cohort: Cohort) -> Iterator[Finding]:
     if z and r:
         limit = (np.tanh(1.0) if turned else 1.0) + 1e-6
         beyond = np.mean([largest_edge(cohort.series[k]) > limit for name in z for k in counts[name]]) > MOSTLY
+        remedy = f"read them so with --z-at {quote(','.join(z))} (in the study file edges: {{{z[0]}: z}})"
         how = "some are beyond 1" if beyond else "by their eigenvalues"
         message = f"edges are Fisher's z at {listed(z)} ({how}) and correlations at {listed(r)}"
         yield Finding("error" if beyond else "warning", "mixed-edges", message, remedy)

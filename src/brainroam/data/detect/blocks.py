@@ -9,7 +9,7 @@ columns of measures, or an array with a row, or a matrix, for each of them.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,11 +66,15 @@ Tables = dict[Path, Table]
 
 @dataclass
 class FilesOfEverybody:
-    """Files that hold all people: tables of many measures, tables of few, arrays by shape, tables of other ids."""
+    """Files that hold all people: tables of many measures, tables of few, arrays by shape, tables of other ids.
+
+    ``unfit`` are arrays with more or fewer rows than there are people.
+    """
 
     tables: Tables = field(default_factory=dict)
     small: list[Path] = field(default_factory=list)
     arrays: dict[Path, tuple[int, ...]] = field(default_factory=dict)
+    unfit: dict[Path, tuple[int, ...]] = field(default_factory=dict)
     strange: list[Path] = field(default_factory=list)
 
 
@@ -163,6 +167,12 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
     if not series and not matrices:
         _people_and_tables(people, guess, bool(of_all.tables or of_all.arrays), alone)
         _ask_about_squares([group for group in groups if not group.kind], folder, ids.tolist(), guess)
+    if of_all.unfit:
+        unfit = listed(
+            f"{path.name} has {shape[0]} rows for {len(people)} people" for path, shape in of_all.unfit.items()
+        )
+        left.append(f"{unfit}: which person belongs to which row is not known")
+        guess.questions = [_mentioning(unfit, question) for question in guess.questions]
     own = next(iter([*series, *matrices]), None)
     if own is not None:
         guess.files = own.files
@@ -363,8 +373,8 @@ def _sort_files(files: Sequence[Path], roster: pd.DataFrame, n_rows: int) -> Fil
         try:
             if file.suffix.lower() in ARRAYS:
                 shape: tuple[int, ...] = read_array(file).shape
-                if shape[0] == n_rows and (len(shape) == 2 or (len(shape) == 3 and shape[1] == shape[2])):
-                    of_all.arrays[file] = shape
+                if len(shape) == 2 or (len(shape) == 3 and shape[1] == shape[2]):
+                    (of_all.arrays if shape[0] == n_rows else of_all.unfit)[file] = shape
             elif is_table(file):
                 table = with_people_in_rows(read_table(file), roster["subject"])
                 match = rows_of(table, roster)
@@ -407,6 +417,13 @@ def _people_and_tables(people: pd.DataFrame, guess: Guess, has_others: bool, alo
     if not wide and not has_others:
         text = "What was measured of these people? Give the folder with their series, matrices or tables, or the table"
         guess.questions.append(Question("participants", text))
+
+
+def _mentioning(unfit: str, question: Question) -> Question:
+    """The question what was measured, with the arrays that have a row too many or too few."""
+    if question.option != "participants":
+        return question
+    return replace(question, text=f"{question.text}. {unfit}: make their rows one for each person, in the same order")
 
 
 def site_is_in_ids(people: pd.DataFrame, guess: Guess) -> bool:

@@ -69,6 +69,7 @@ def read_cohort(
     covariates: Iterable[str] = (),
     keep_unmeasured: bool = False,
     exclude: People | None = None,
+    edges: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Cohort:
     """Read people from a path of any layout, as they are; `brainroam.load_cohort` prepares them and tells the rest."""
@@ -90,6 +91,7 @@ def read_cohort(
         covariates=tuple(map(str, covariates)),
         keep_unmeasured=keep_unmeasured,
         exclude=exclude,
+        edges=edges or {},
     )
     if preset is not None:
         published = _preset(preset, name)

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from brainroam.data.atlas import anonymous_atlas, columns_of_table
+from brainroam.data.atlas import Atlas, anonymous_atlas, columns_of_table
 from brainroam.data.atlas.known import recognise_atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import columns_named
+from brainroam.data.edge_values import correlations_at
 from brainroam.data.measurements import READ_AS
 from brainroam.data.readers.locate import files_below
 from brainroam.data.readers.repeats import Scan, visit_order
@@ -35,7 +36,7 @@ from brainroam.data.readers.which_columns import (
     strange_cells,
 )
 from brainroam.data.triangles import AS_TRIANGLES, matrices_of, order_of, regions_of, untold
-from brainroam.errors import ReaderError, UsageError, counted, listed
+from brainroam.errors import ReaderError, UsageError, counted, listed, warn_user
 
 MOSTLY = 0.5  # share of people whose ids a table has
 KINDS = ("series", "matrices", "table")
@@ -53,12 +54,14 @@ def read_block(
     target: str | None = None,
     covariates: Iterable[str] = (),
     unread: Container[str] = (),
+    edges: Mapping[str, str] | None = None,
 ) -> Cohort:
     """A further measurement of the people of a cohort: ``{table: ..., columns: ...}`` or ``{matrices: ..., ids: ...}``.
 
     ``target`` is the column that will be predicted, where it is not the label. ``covariates`` of a table are no
     measures; they become columns of its people. ``ids`` is the table that says whose rows the one array of everybody
-    has, one after the other. Files of the people of ``unread`` are not opened.
+    has, one after the other. Files of the people of ``unread`` are not opened. ``edges`` says of sites whether their
+    matrices hold correlations (``r``) or Fisher's z (``z``).
     """
     kinds = [kind for kind in KINDS if kind in entry]
     if len(kinds) != 1:
@@ -67,12 +70,14 @@ def read_block(
     paths = sorted({path for pattern in paths_of(entry) for path in _existing(pattern, homes)})
     files = [file for path in paths for file in (files_below(path) if path.is_dir() else [path])]
     if len(files) == 1 and files[0].suffix in (".npy", ".npz", ".mat"):
-        order = read_table(_existing(str(entry["ids"]), homes)[0]) if "ids" in entry else None
-        return _read_one_array(files[0], cohort, order, kinds[0])
+        whose = _existing(str(entry["ids"]), homes)[0] if "ids" in entry else None
+        table = "the table of people" if whose is None else whose.name
+        warn_user(f"{files[0].name} holds no ids: its rows are taken to be those of {table}, in their order")
+        return _read_one_array(files[0], cohort, None if whose is None else read_table(whose), kinds[0], edges)
     if kinds[0] == "table":
         further = [name for name in covariates if name not in cohort.table]
         return _read_tables(files, cohort, entry.get("columns", "*"), target, further)
-    return _read_arrays(files, cohort, kinds[0], unread)
+    return _read_arrays(files, cohort, kinds[0], unread, edges)
 
 
 def paths_of(entry: Mapping[str, Any]) -> list[str]:
@@ -194,7 +199,13 @@ def _side_by_side(parts: Sequence[tuple[Path, pd.DataFrame]]) -> pd.DataFrame:
     return joined
 
 
-def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str, unread: Container[str]) -> Cohort:
+def _read_arrays(
+    files: Sequence[Path],
+    cohort: Cohort,
+    measure: str,
+    unread: Container[str],
+    edges: Mapping[str, str] | None,
+) -> Cohort:
     """Matrices or series, a file each, named by the id; of several files of a person the first session."""
     file_of: dict[int, Path] = {}
     keys = _positions(cohort.table)
@@ -219,14 +230,34 @@ def _read_arrays(files: Sequence[Path], cohort: Cohort, measure: str, unread: Co
     people = cohort.table.iloc[list(file_of)].reset_index(drop=True)
     names = series[0].names
     atlas = None if names is None else recognise_atlas(names) or anonymous_atlas(len(names), names)
-    return Cohort(arrays, people, atlas, measure=measure)
+    return (
+        Cohort(arrays, people, atlas, measure=measure)
+        if measure != "matrices"
+        else _matrices(arrays, people, edges, atlas)
+    )
+
+
+def _matrices(
+    arrays: Sequence[np.ndarray],
+    people: pd.DataFrame,
+    edges: Mapping[str, str] | None,
+    atlas: Atlas | None = None,
+    steps: Sequence[str] = (),
+) -> Cohort:
+    """A cohort of matrices, whose edges are those that the study says."""
+    told = list[str]()
+    if edges:
+        arrays, told = correlations_at(arrays, people["site"].tolist(), edges)
+    return Cohort(arrays, people, atlas, measure="matrices", prepared=[*steps, *told])
 
 
 def _square(x: np.ndarray) -> bool:
     return x.ndim == 2 and x.shape[0] == x.shape[1]
 
 
-def _read_one_array(path: Path, cohort: Cohort, ids: pd.DataFrame | None, kind: str) -> Cohort:
+def _read_one_array(
+    path: Path, cohort: Cohort, ids: pd.DataFrame | None, kind: str, edges: Mapping[str, str] | None
+) -> Cohort:
     """One array of everybody: n x P x P, or (n, M); row for row as the people, or as the ids of a table."""
     values = read_array(path)
     wanted = len(cohort) if ids is None else len(ids)
@@ -238,11 +269,11 @@ def _read_one_array(path: Path, cohort: Cohort, ids: pd.DataFrame | None, kind: 
         rows = rows_of(ids.reset_index(drop=True), people).rows
         values, people = values[list(rows.values())], people.iloc[list(rows)].reset_index(drop=True)
     if values.ndim == 3:
-        return Cohort(list(values), people, measure="matrices")
+        return _matrices(list(values), people, edges)
     order = order_of(values) if kind == "matrices" else None
     if order is not None:
         steps = [f"rows of {values.shape[1]} edges {AS_TRIANGLES[order]}"]
-        return Cohort(list(matrices_of(values, order)), people, measure="matrices", prepared=steps)
+        return _matrices(list(matrices_of(values, order)), people, edges, steps=steps)
     if kind == "matrices" and regions_of(values.shape[1]):
         warnings.warn(f"{path}: {untold(values.shape[1])}", stacklevel=2)
     return Cohort(list(values[:, None]), people, measure="table")

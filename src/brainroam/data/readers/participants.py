@@ -10,7 +10,7 @@ scratch file once it is read, and is mapped back.
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +21,7 @@ import pandas as pd
 from brainroam.data.atlas import SHIPPED, Atlas, anonymous_atlas, load_atlas
 from brainroam.data.atlas.known import canonical, recognise_atlas
 from brainroam.data.cohort import Cohort
+from brainroam.data.edge_values import correlations_at
 from brainroam.data.exclusion import People, people_named
 from brainroam.data.measurements import are_matrices, empty_measurement
 from brainroam.data.readers.series import align_regions, turn_to_time_first
@@ -89,6 +90,7 @@ class Request:
     files side by side. ``target`` is the column that is predicted instead of the diagnosis; nobody is then left out
     for want of one. ``covariates`` are columns that the study names. With ``keep_unmeasured`` people without a file
     stay, with nothing measured: other blocks may tell of them. Files of the people of ``exclude`` are not opened.
+    ``edges`` says of sites whether their matrices hold correlations (``r``) or Fisher's z (``z``).
     """
 
     atlas: str | Path | Atlas | None = None
@@ -100,6 +102,7 @@ class Request:
     covariates: tuple[str, ...] = ()
     keep_unmeasured: bool = False
     exclude: People | None = None
+    edges: Mapping[str, str] = field(default_factory=dict)
 
     def asked_columns(self, raw: pd.DataFrame) -> dict[str, pd.Series]:
         """What a layout with columns of its own keeps besides them, of those that its table has.
@@ -222,18 +225,21 @@ class Participants:
         _check_names(measured["subject"], series)
         example = next((person for person in series if person.names), series[0])
         atlas = name_regions(self.request, roi_set, example, hint)
-        of_subject = dict(zip(measured["subject"], series, strict=True))
         table = self.table.drop(columns="unlabelled")
         if "tr" not in table:
-            table["tr"] = [of_subject[name].tr if name in of_subject else None for name in table["subject"]]
+            trs = dict(zip(measured["subject"], (person.tr for person in series), strict=True))
+            table["tr"] = [trs.get(name) for name in table["subject"]]
         excluded = pd.DataFrame(self.excluded, columns=["subject", "reason"])
         for person in series:
             person.values.setflags(write=False)  # nobody else has them: the cohort need not copy what it was given
         values = [person.values for person in series]
-        measure = _measure(values, measured["subject"])
+        measure, prepared = _measure(values, measured["subject"]), list[str]()
+        if measure == "matrices" and self.request.edges:
+            values, prepared = correlations_at(values, measured["site"].tolist(), self.request.edges)
         nothing = empty_measurement(measure, values[0].shape[1])
-        values = [of_subject[name].values if name in of_subject else nothing for name in table["subject"]]
-        return Cohort(values, table, atlas, excluded, measure=measure)
+        of_subject = dict(zip(measured["subject"], values, strict=True))
+        values = [of_subject.get(name, nothing) for name in table["subject"]]
+        return Cohort(values, table, atlas, excluded, prepared=prepared, measure=measure)
 
     def _read(self, read: Callable[[str], Series], workers: Workers | None) -> list[Series]:
         series, absent = [], {}
