@@ -5,6 +5,7 @@ exits without a traceback. Errors about values also derive from `ValueError`, as
 """
 
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Iterable
@@ -114,3 +115,12 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> UsageError:
     nearest = difflib.get_close_matches(str(name), known, n=1)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
     return UsageError(f"unknown {kind} {str(name)!r}{hint} Known: {', '.join(known)}")
+
+
+def in_shell(path: object) -> str:
+    """A path as it is typed into a shell.
+
+    >>> in_shell("my data"), in_shell("study.yaml")
+    ("'my data'", 'study.yaml')
+    """
+    return shlex.quote(str(path))

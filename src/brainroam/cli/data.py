@@ -18,7 +18,7 @@ from brainroam.cli.source import (
     takes_data,
     takes_options,
 )
-from brainroam.errors import UsageError, unknown
+from brainroam.errors import UsageError, in_shell, unknown
 from brainroam.utils.files import expand_home, refuse_existing, working_dir
 
 if TYPE_CHECKING:
@@ -291,7 +291,10 @@ def convert(
         path = store_cohort(scratch / out.name, cohort).rename(out)
     show_excluded(cohort.excluded)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
-    typer.echo(f"{cohort.counted} of {len(cohort.sites)} sites, {size:.1f} MB: {path}; now try: brainroam check {path}")
+    typer.echo(
+        f"{cohort.counted} of {len(cohort.sites)} sites, {size:.1f} MB: {path}; "
+        f"now try: brainroam check {in_shell(path)}"
+    )
     if source.plan.target is not None:
         column = TargetRequest.of(source.plan.target).column
         typer.echo(f"A store is for any target: name {column} again with the commands that read it (--target)")
@@ -423,6 +426,6 @@ def extract(
         typer.echo(f"failed: {row.run}: {row.error}", err=True)
     if done.people is None:
         typer.echo(f"No table of people was found: add site and diagnosis to {out / 'participants.tsv'}, then")
-    typer.echo(f"Now: brainroam init {out}")
+    typer.echo(f"Now: brainroam init {in_shell(out)}")
     if len(failed):
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ import typer
 
 from brainroam.cli.options import output
 from brainroam.cli.source import parse_exclude, parse_option, possible_here, split_words
-from brainroam.errors import UsageError, counted, listed, visible
+from brainroam.errors import UsageError, counted, in_shell, listed, visible
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, split_names
 
 if TYPE_CHECKING:
@@ -80,6 +80,10 @@ def init(
         list[str] | None,
         typer.Option(help="Another option of the reader; may be repeated.", metavar="KEY=VALUE", rich_help_panel=PANEL),
     ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="A study file whose columns, codes and names of sites hold here too.", metavar="FILE"),
+    ] = None,
     exclude: Annotated[
         list[str] | None,
         typer.Option(
@@ -139,7 +143,9 @@ def init(
         "site_names": parse_all_site_names(site_names) if site_names else None,
         **dict(parse_option(text) for text in option or ()),
     }
-    guess = _resolve_settings(Path(folder), {name: value for name, value in given.items() if value is not None})
+    earlier = like or (out if out.exists() else None)
+    settings = {name: value for name, value in given.items() if value is not None}
+    guess = _resolve_settings(Path(folder), settings, settings_of(earlier) if earlier else {})
     guess.exclude, guess.exclude_sites = parse_exclude(exclude), split_words(exclude_sites) or None
     from brainroam.cli.show import show_excluded
     from brainroam.evaluation.run_records import suitable_methods
@@ -158,13 +164,14 @@ def init(
     for line in _describe_columns(cohort, guess, covariates):
         typer.echo(line)
     can_be_judged = cohort.table["label"].notna().any() and len(cohort.sites) > 2
-    to_predict = f"brainroam predict MODEL {out}, or foretell MODEL {out}"
+    to_predict = f"brainroam predict MODEL {in_shell(out)}, or foretell MODEL {in_shell(out)}"
     if cohort.table["label"].notna().any() and not can_be_judged:
         few = counted(len(cohort.sites), "site", "sites")
         typer.echo(
-            f"{few}: too few to hold one out; brainroam cv {out} judges methods on other people of the same sites"
+            f"{few}: too few to hold one out; "
+            f"brainroam cv {in_shell(out)} judges methods on other people of the same sites"
         )
-    following = f"brainroam run {out}" if can_be_judged else to_predict
+    following = f"brainroam run {in_shell(out)}" if can_be_judged else to_predict
     typer.echo(f"Wrote {out}: look through it, then: {following}")
 
 
@@ -260,11 +267,21 @@ def _codes(guess: "Guess", role: str) -> str:
     return " or ".join(map(str, others)) if isinstance(others, list) else str(others)
 
 
-def _resolve_settings(folder: Path, given: dict[str, Any]) -> "Guess":
+def settings_of(study: Path) -> dict[str, Any]:
+    """What a study file says that may hold of other data too: columns, codes, the target and names of sites."""
+    from brainroam.data.study_file import read_study
+
+    plan = read_study(study)
+    codes = {name: plan.options[name] for name in ("case", "control", "sex_codes") if name in plan.options}
+    columns = {name: column for name, column in plan.options.items() if name.endswith("_col")}
+    return columns | codes | {"target": plan.target, "site_names": plan.site_names}
+
+
+def _resolve_settings(folder: Path, given: dict[str, Any], like: dict[str, Any]) -> "Guess":
     """Resolve the study's settings by guessing, then by prompting; without a terminal, name the options to pass."""
     from brainroam.data.detect import look
 
-    while (guess := look(folder, given)).questions:
+    while (guess := look(folder, given, like)).questions:
         question = guess.questions[0]
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             flags = "\n".join(f"  {q.text}\n    {_flag(q)}" for q in guess.questions)

@@ -22,7 +22,7 @@ from brainroam.cli.source import (
     work_beside,
 )
 from brainroam.data.study_file import is_study
-from brainroam.errors import BrainroamError, UsageError, counted, listed, visible
+from brainroam.errors import BrainroamError, UsageError, counted, in_shell, listed, visible
 from brainroam.methods.registry import as_typed, parse_name
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ def foretell(
     for line in (*forecast.sentences(), *told):
         typer.echo(line)
     typer.echo(f"{out}: SHA-256 {forecast.hash}")
-    typer.echo(f"Commit or send this hash before labels are opened; then: brainroam reveal {out} LABELS")
+    typer.echo(f"Commit or send this hash before labels are opened; then: brainroam reveal {in_shell(out)} LABELS")
 
 
 @takes_data

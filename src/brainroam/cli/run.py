@@ -31,7 +31,7 @@ from brainroam.cli.source import (
 )
 from brainroam.cli.study import Design, default_methods, study_keywords
 from brainroam.data.study_file import read_study
-from brainroam.errors import UsageError, counted, unknown, visible
+from brainroam.errors import UsageError, counted, in_shell, unknown, visible
 from brainroam.methods.registry import split_names
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _counts(report: "CheckReport", study: str) -> str:
     """What a check found, in words."""
     findings = report.to_dict()["findings"]
     n_errors, n_warnings = (sum(f["severity"] == severity for f in findings) for severity in ("error", "warning"))
-    seen = f"; brainroam check {study} shows them" if n_warnings else ""
+    seen = f"; brainroam check {in_shell(study)} shows them" if n_warnings else ""
     errors = f"{counted(n_errors, 'error', 'errors')}, " if n_errors else ""
     return f"{len(findings)} findings, {errors}{n_warnings} warnings{seen}"
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from brainroam.cli.options import quiet
 from brainroam.cli.show import print_json
 from brainroam.data.target import Target
-from brainroam.errors import listed, visible
+from brainroam.errors import in_shell, listed, visible
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.splits import TITLES, UNITS
@@ -44,7 +44,7 @@ def show_results(results: Results, out: Path, json: bool) -> None:
     if not results.target.is_two_classes:
         _show_target_comparison(compare(results), json, compared=False)
         if not json:
-            print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {out}")
+            print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {in_shell(out)}")
         return
     summary = summarise(results.scores, results.predictions)
     if json:
@@ -53,7 +53,9 @@ def show_results(results: Results, out: Path, json: bool) -> None:
         return
     console = Console(highlight=False)
     _print_summary(console, summary)
-    console.print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {out}", markup=False)
+    console.print(
+        f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {in_shell(out)}", markup=False
+    )
 
 
 def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> None:

@@ -15,7 +15,7 @@ from typer.models import ArgumentInfo
 
 from brainroam.cli.options import Data, ReadingOptions, with_signature
 from brainroam.data.study_file import PREPARING, SYNTHETIC, is_study, plan_of, read_study
-from brainroam.errors import UsageError, listed
+from brainroam.errors import UsageError, in_shell, listed
 from brainroam.methods.registry import STANDARD_METHODS, STANDARD_TUNING, TUNINGS, json_or_text
 from brainroam.utils.files import expand_home
 from brainroam.utils.optional import installed
@@ -247,7 +247,9 @@ def _require_store(source: DataSource) -> None:
 
     source.require_unprepared()
     if not is_store(source.data):
-        raise UsageError(f"{source.data} is no store; make one with: brainroam convert {source.data} --out cohort.zarr")
+        raise UsageError(
+            f"{source.data} is no store; make one with: brainroam convert {in_shell(source.data)} --out cohort.zarr"
+        )
 
 
 def size_in_bytes(text: str) -> float:

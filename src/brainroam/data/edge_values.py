@@ -140,9 +140,9 @@ def correlations_at(
     >>> [x[0, 1].round(2).item() for x in matrices], done
     ([0.46, 0.5], ["Fisher's z of Oslo were turned into correlations, as told"])
     """
-    for site, held in edges.items():
-        if held not in HELD:
-            raise unknown(f"edges of {site}:", str(held), HELD)
+    for site, told in edges.items():
+        if told not in HELD:
+            raise unknown(f"edges of {site}:", str(told), HELD)
         if site not in sites:
             raise unknown("site of edges", site, sorted(set(sites)))
     untold = [x for x, site in zip(matrices, sites, strict=True) if site not in edges]

@@ -29,6 +29,7 @@ COLUMNS = ("subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoi
 NUMERIC = ("label", "age", "sex", "mean_fd", "tr")
 LARGEST = 1e15  # no measurement of a person is larger, and squares of such numbers still are numbers
 COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
+RENAMED = "study_group"  # what a column 'group' is called that holds diagnoses or study arms
 LARGE, MOST = 5, 0.2  # a group of more people than this, and of more than this share of everybody, is no family
 NO_COVARIATES = {
     "label": "it is what is predicted, and nobody knows it at a new site",
@@ -324,7 +325,7 @@ def validate_groups(table: pd.DataFrame) -> pd.DataFrame:
         "that large, so it is taken for a diagnosis or study arm, called 'study_group', and nobody is kept together",
         stacklevel=4,
     )
-    return table.rename(columns={"group": "study_group"})
+    return table.rename(columns={"group": RENAMED})
 
 
 def group_codes(table: pd.DataFrame) -> np.ndarray | None:

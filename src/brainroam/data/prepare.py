@@ -16,6 +16,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.columns import as_text, warn_of_the_condition, warn_of_the_site
 from brainroam.data.exclusion import People, people_named
 from brainroam.data.measurements import EMPTY, MIN_VOLUMES
+from brainroam.data.people import RENAMED
 from brainroam.data.readers.roles import USUAL
 from brainroam.data.readers.values import is_empty
 from brainroam.data.target import TWO_CLASSES
@@ -146,6 +147,8 @@ def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str
     ('age', 'mean_fd')
     """
     kinds = dict(covariates) if isinstance(covariates, Mapping) else dict.fromkeys(map(str, covariates), "")
+    if "group" not in cohort.table and RENAMED in cohort.table:
+        kinds = {RENAMED if name == "group" else name: kind for name, kind in kinds.items()}
     if cohort.target.name in kinds and cohort.target != TWO_CLASSES:
         warnings.warn(f"{cohort.target.name} is what is predicted, so it is no covariate of this study", stacklevel=2)
         kinds.pop(cohort.target.name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from brainroam.errors import NothingFoundError, ReaderError, UsageError, listed, unknown, warn_user
+from brainroam.errors import NothingFoundError, ReaderError, UsageError, in_shell, listed, unknown, warn_user
 from brainroam.utils.files import expand_home
 
 if TYPE_CHECKING:
@@ -321,12 +321,14 @@ def read_study(path: str | Path) -> Study:
     path = expand_home(path)
     if not os.path.isfile(path):  # unlike the path's own method it never raises, however long the name
         if os.path.isdir(path):
-            raise UsageError(f"{path} is a folder, not a study file; write one with: brainroam init {path}")
+            raise UsageError(f"{path} is a folder, not a study file; write one with: brainroam init {in_shell(path)}")
         there = [file for file in (path.with_suffix(suffix) for suffix in SUFFIXES) if os.path.isfile(file)]
         hint = f"did you mean {there[0]}?" if there else "brainroam init FOLDER writes one"
         raise UsageError(f"{path} does not exist; {hint}")
     if not is_study(path):
-        raise UsageError(f"{path} is no study file (study.yaml); write one with: brainroam init {path.parent}")
+        raise UsageError(
+            f"{path} is no study file (study.yaml); write one with: brainroam init {in_shell(path.parent)}"
+        )
     content, lines = read_yaml(path, "lines of 'key: value', beginning with data: FOLDER")
     try:
         study = Study.model_validate(content)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from brainroam.data.cohort import Cohort
 from brainroam.data.names import names_role, words_in
+from brainroam.data.people import RENAMED
 from brainroam.data.readers.values import SENTINELS, codes, fold, is_empty, one_spelling
 from brainroam.data.target import (
     CLASSES,
@@ -74,6 +75,8 @@ def with_target(
     """
     request = TargetRequest.of(asked)
     table = cohort.table
+    if request.column == "group" and "group" not in table and RENAMED in table:
+        request = replace(request, column=RENAMED)
     column = _find(table, request.column)
     if column is None and not require_label:
         table["label"] = np.nan

@@ -30,7 +30,7 @@ WITH_COLUMNS = ("folder", "bids", "table")
 MIN_SERIES = 2  # files of people below which volumes are what was measured
 
 
-def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
+def look(folder: str | Path, given: Mapping[str, Any] | None = None, like: Mapping[str, Any] | None = None) -> Guess:
     """Guess how to read a folder.
 
     Parameters
@@ -39,6 +39,8 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     given : mapping, optional
         What is known already: ``reader``, ``atlas``, ``target``, ``site_names``, and options of the reader such as
         ``label_col`` or ``case``.
+    like : mapping, optional
+        The same of another study, as an earlier one of the same people: each holds where it fits and is not given.
 
     Examples
     --------
@@ -61,7 +63,8 @@ def look(folder: str | Path, given: Mapping[str, Any] | None = None) -> Guess:
     reader, data = (named, folder) if named else _reader(folder)
     options = {key: value for key, value in given.items() if value is not None}
     guess = Guess(reader, data, options.pop("atlas", None), options, target=options.pop("target", None))
-    guess.site_names = dict(options.pop("site_names", {}))
+    guess.site_names, guess.like = dict(options.pop("site_names", {})), dict(like or {})
+    guess.target = guess.target or guess.like.get("target")
     if reader == "table" and data.is_file():
         options.setdefault("participants", str(data))
         folder = data.parent

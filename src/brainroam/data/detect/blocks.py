@@ -32,7 +32,7 @@ from brainroam.data.readers.which_columns import is_clinical, measures_of
 from brainroam.data.readers.wide_table import sites_in_ids
 from brainroam.data.target import TargetRequest
 from brainroam.data.triangles import order_of, regions_of, untold
-from brainroam.errors import BrainroamError, listed
+from brainroam.errors import BrainroamError, in_shell, listed
 
 MANY = 10  # measures from which on a table is a block; fewer may be clinical and are only named
 FEW = 3
@@ -180,7 +180,7 @@ def look_at_blocks(folder: Path, people: pd.DataFrame, guess: Guess, alone: bool
         _ask_which_series(series, folder, ids.tolist(), guess)
     if of_all.small:
         small = listed(path.name for path in of_all.small)
-        joined = " ".join(f"--table {path}" for path in (*tables_of_people, *of_all.small))
+        joined = " ".join(f"--table {in_shell(path)}" for path in (*tables_of_people, *of_all.small))
         left.append(f"few measures in {small} (init {joined} reads them with the people)")
     if of_all.strange:
         left.append(

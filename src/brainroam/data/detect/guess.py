@@ -42,6 +42,8 @@ class Guess:
         Sites that are left out.
     site_names : dict of str to str
         One name for sites that stand under several.
+    like : dict
+        Options of another study, which hold wherever they fit this one.
     """
 
     reader: str
@@ -56,6 +58,7 @@ class Guess:
     exclude: list[str] | None = None
     exclude_sites: list[str] | None = None
     site_names: dict[str, str] = field(default_factory=dict)
+    like: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from brainroam.data.detect.files import id_words
 from brainroam.data.detect.guess import Guess, Question
 from brainroam.data.names import unpadded, words_in
 from brainroam.data.readers.locate import SITE
-from brainroam.data.readers.participants_table import NO_COLUMN, Columns, code_meaning
+from brainroam.data.readers.participants_table import NO_COLUMN, Columns, as_codes, code_meaning
 from brainroam.data.readers.roles import CALLED, GUESSED, coded_together, columns_for, fits_role
 from brainroam.data.readers.tables import (
     begins_like_people,
@@ -27,9 +27,9 @@ from brainroam.data.readers.tables import (
     with_lines_as_ids,
 )
 from brainroam.data.readers.text import language_of
-from brainroam.data.readers.values import codes, is_empty, one_spelling, sex_meaning, sexes
+from brainroam.data.readers.values import codes, fold, is_empty, one_spelling, sex_meaning, sexes
 from brainroam.data.target import is_control
-from brainroam.errors import ReaderError, UsageError, counted, listed
+from brainroam.errors import ReaderError, UsageError, counted, in_shell, listed, unknown
 
 NEEDED = ("subject", "site", "label")
 HOUSE = {
@@ -44,7 +44,8 @@ HOUSE = {
     "organization",
 }
 MIN_IDS = 0.5
-MOST_CLASSES = 20
+FEWEST_FILES = 10  # people with files from which on the others of the table are not those of the study
+MOST_CLASSES, MOST_NUMBERS = 20, 5  # different values of a column of words, or of numbers, that may be diagnoses
 MOST_FOLDERS, MOST_TABLES = 100, 20  # that are looked through for a table of people; more tables are people's series
 LINES = "participant_id"  # the column of `with_lines_as_ids`
 OURS = ("predictions.csv", "scores.csv")  # what brainroam itself writes about people and sites
@@ -59,7 +60,7 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
     if not paths:
         text = (
             "Which file is the table of people (one row each, with their site and diagnosis)? People to be predicted "
-            f"need none: brainroam predict MODEL {folder}"
+            f"need none: brainroam predict MODEL {in_shell(folder)}"
         )
         guess.questions.append(Question("participants", text))
         return None
@@ -88,10 +89,11 @@ def look_at_people(folder: Path, files: list[str], guess: Guess) -> pd.DataFrame
         if role != "label" or guess.target is None:
             _column(table, role, path, files, guess)
     _look_at_institutions(table, guess)
+    measured = _with_files(table, subject, files)
     if guess.options.get("label_col") in table:
-        _look_at_codes(table[guess.options["label_col"]], path, guess)
+        _look_at_codes(table[guess.options["label_col"]], measured, path, guess)
     if guess.options.get("sex_col") in table:
-        _look_at_sex(table, path, guess)
+        _look_at_sex(table, measured, path, guess)
     return table
 
 
@@ -110,6 +112,8 @@ def _language(path: Path) -> str | None:
 def _column(table: pd.DataFrame, role: str, path: Path, files: list[str], guess: Guess) -> str | None:
     """The column of a role, as given or as it seems; a question where none does and one is needed."""
     option = f"{role}_col"
+    if guess.like.get(option) in table:
+        guess.options.setdefault(option, guess.like[option])
     if option in guess.options:
         return guess.options[option] if guess.options[option] in table else None
     taken = {guess.options.get(f"{other}_col") for other in GUESSED}
@@ -209,7 +213,9 @@ def _share_of_ids(path: Path, files: list[str]) -> tuple[float, str | None]:
 
 def _could_be_classes(values: pd.Series) -> bool:
     """Whether a column of any name has so few different values that they may be diagnoses; measures have many."""
-    return 2 <= values[~is_empty(values)].nunique() <= MOST_CLASSES
+    known = values[~is_empty(values)]
+    are_numbers = pd.to_numeric(known, errors="coerce").notna().all()
+    return 2 <= known.nunique() <= (MOST_NUMBERS if are_numbers else MOST_CLASSES)
 
 
 def _share_with_file(ids: pd.Series, files: list[str]) -> float:
@@ -219,10 +225,29 @@ def _share_with_file(ids: pd.Series, files: list[str]) -> float:
     return sum(unpadded(name) in words for name in known) / len(known) if len(known) else 0.0
 
 
-def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
+def _with_files(table: pd.DataFrame, subject: str, files: list[str]) -> pd.Series:
+    """Whose files are there: a table of a whole consortium tells of more people; everybody, where hardly any are."""
+    words = {unpadded(word) for file in files for word in id_words(file)}
+    has_file = codes(table[subject]).map(lambda name: bool(name) and unpadded(name) in words)
+    return has_file if has_file.sum() >= min(FEWEST_FILES, len(table)) else pd.Series(True, table.index)
+
+
+def _require_codes(given: object, present: list[str], column: object, path: Path) -> None:
+    """Refuse a code of the condition or the controls that nobody has, before anything else is asked."""
+    spelled = {fold(code) for code in present}
+    for code in as_codes(given):
+        if fold(code) not in spelled:
+            raise unknown(f"code in column {column!r} of {path}:", code, present)
+
+
+def _look_at_codes(values: pd.Series, measured: pd.Series, path: Path, guess: Guess) -> None:
     """Which codes are the condition and the controls: as the column's own name says, or as is usual, or to be asked."""
     known = one_spelling(values)[~is_empty(values)]
     present = sorted(known.unique())
+    for role in ("case", "control"):
+        _require_codes(guess.options.get(role), present, values.name, path)
+        if role not in guess.options and set(as_codes(guess.like.get(role))) <= set(present) and role in guess.like:
+            guess.options[role] = guess.like[role]
     if "case" not in guess.options and "control" not in guess.options:
         for code, word in re.findall(r"(\w+)\s*[=:]\s*([^\W\d]\w*)", normalize("NFKC", str(values.name))):
             if code in present:
@@ -233,7 +258,8 @@ def _look_at_codes(values: pd.Series, path: Path, guess: Guess) -> None:
     try:
         meaning = code_meaning(values, columns, path)
     except UsageError:
-        counts = ", ".join(f"{code} ({counted(n, 'person', 'people')})" for code, n in sorted(Counter(known).items()))
+        here = Counter(known[measured])
+        counts = ", ".join(f"{code} ({counted(here[code], 'person', 'people')})" for code in present)
         missing, what = ("control", "the controls") if "case" in guess.options else ("case", "the condition")
         text = f"Which value of {values.name!r} means {what}? It holds {counts}"
         if len(present) > 2 and missing == "case":
@@ -266,15 +292,17 @@ def _look_at_institutions(table: pd.DataFrame, guess: Guess) -> None:
             return
 
 
-def _look_at_sex(table: pd.DataFrame, path: Path, guess: Guess) -> None:
+def _look_at_sex(table: pd.DataFrame, measured: pd.Series, path: Path, guess: Guess) -> None:
     """Ask what codes of sex mean, unless they are words or the meaning is known."""
     values = table[guess.options["sex_col"]]
+    if "sex_codes" in guess.like:
+        guess.options.setdefault("sex_codes", guess.like["sex_codes"])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # reading says what codes are taken for
             sexes(values, path, sex_meaning(values, guess.options.get("sex_codes"), table, path))
     except ReaderError:
-        counts = Counter(codes(values)[~is_empty(values)])
+        counts = Counter(codes(values)[~is_empty(values) & measured])
         held = ", ".join(f"{code} ({counted(n, 'person', 'people')})" for code, n in sorted(counts.items()))
         pair = sorted(code for code in counts if code.isdecimal() or not any(map(str.isdecimal, counts)))
         choices = (f"{pair[0]}=male,{pair[1]}=female", f"{pair[0]}=female,{pair[1]}=male") if len(pair) == 2 else ()

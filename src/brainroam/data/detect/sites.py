@@ -15,6 +15,8 @@ def look_at_sites(sites: Iterable[str], guess: Guess) -> None:
     ``sites`` has the site of everybody.
     """
     people = Counter(site for site in sites if site)
+    known = guess.like.get("site_names") or {}
+    guess.site_names = {name: known[name] for name in known if name in people} | guess.site_names
     for group in undecided(people, guess.site_names):
         counts = Counter({name: people[name] for name in group})
         if len(set(map(canonical, group))) == 1:

@@ -23,7 +23,7 @@ from brainroam.data.readers.participants import Request, Scratch
 from brainroam.data.readers.participants_table import NO_COLUMN
 from brainroam.data.readers.series import suffix_of
 from brainroam.data.site_choice import ALL_SITES, SiteChoice
-from brainroam.errors import NothingFoundError, ReaderError, UsageError, listed, unknown
+from brainroam.errors import NothingFoundError, ReaderError, UsageError, in_shell, listed, unknown
 from brainroam.utils.files import expand_home
 from brainroam.utils.workers import Workers
 
@@ -176,7 +176,11 @@ def detect(path: Path) -> tuple[str, Path]:
             places = listed(f"{folder} ({name})" for name, folder in layouts)
             raise UsageError(f"{path} holds several datasets: {places}; give the path of one of them")
     tried = "".join(f"\n  {name}: {module.LOOKS_FOR}" for name, module in READERS.items())
-    remedy = f"\nbrainroam init {path} looks at any other folder and asks what it cannot see" if path.is_dir() else ""
+    remedy = (
+        f"\nbrainroam init {in_shell(path)} looks at any other folder and asks what it cannot see"
+        if path.is_dir()
+        else ""
+    )
     raise NothingFoundError(f"{path} is no layout brainroam knows. Tried, and looked for:{tried}{remedy}")
 
 

@@ -30,7 +30,7 @@ from brainroam.data.readers.repeats import Repeats, choose, read_and_join
 from brainroam.data.readers.tables import column, read_table
 from brainroam.data.readers.text import Series
 from brainroam.data.readers.values import MISSING, ONE_IS_MALE, codes, numbers, sexes
-from brainroam.errors import ReaderError, listed
+from brainroam.errors import ReaderError, in_shell, listed
 
 TRACKING = ("abcd_lt01.txt", "abcd_y_lt.csv")
 INTERVIEW = ("abcd_ksad01.txt", "mh_p_ksads_ss.csv")
@@ -71,7 +71,7 @@ def read(
         if not (series := _all_series(path)):
             raise ReaderError(
                 f"{path} holds no parcellated series; say where with template (--option template=...); tables of "
-                f"measures are found by brainroam init {path} --reader folder"
+                f"measures are found by brainroam init {in_shell(path)} --reader folder"
             )
         scans, roi_set = find_series(series, selection, request, path)
         sought, read_one = f"a series of {roi_set} below {path}", read_with_tr

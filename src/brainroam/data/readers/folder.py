@@ -36,7 +36,7 @@ from brainroam.data.readers.repeats import (
 )
 from brainroam.data.readers.series import suffix_of
 from brainroam.data.readers.tables import begins_like_people, is_table, nearest
-from brainroam.errors import ReaderError
+from brainroam.errors import ReaderError, in_shell
 
 FEW = 5  # files of text that are looked into: more of them are series
 LOOKS_FOR = f"participants.tsv beside series files ({' or '.join(USUAL[:2])})"
@@ -91,7 +91,7 @@ def _people_without_a_table(path: Path, files: Files) -> pd.DataFrame:
     if tables:
         raise ReaderError(
             f"{tables[0]} looks like a table of people, not like a series; write a study file first: "
-            f"brainroam init {path} --out new.yaml, and give new.yaml instead of the folder"
+            f"brainroam init {in_shell(path)} --out new.yaml, and give new.yaml instead of the folder"
         )
     names = [file.name for file in present]
     ids = list(dict.fromkeys(name.split("_")[0] if name.startswith("sub-") else name.split(".")[0] for name in names))

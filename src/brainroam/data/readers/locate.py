@@ -23,7 +23,7 @@ from brainroam.data.readers.participants import Participants
 from brainroam.data.readers.repeats import Chosen, Scan, read_and_join
 from brainroam.data.readers.series import read_series, suffix_of
 from brainroam.data.readers.text import Series
-from brainroam.errors import NothingFoundError, ReaderError, UsageError, listed
+from brainroam.errors import NothingFoundError, ReaderError, UsageError, in_shell, listed
 
 VOLUMES = "*_bold.nii*"  # as BIDS and fMRIPrep name them
 ID = "{participant_id}"
@@ -76,7 +76,7 @@ def refuse_volumes(folder: Path) -> None:
     if volume is not None and not volume.name.endswith((".dtseries.nii", ".ptseries.nii")):
         raise ReaderError(
             f"{folder} holds volumes ({volume.name}), no regional series; average them over regions first: "
-            f"brainroam extract {folder} --atlas schaefer200 --out series"
+            f"brainroam extract {in_shell(folder)} --atlas schaefer200 --out series"
         )
 
 
@@ -121,7 +121,7 @@ class Files:
         raise NothingFoundError(
             f"no series below {root} match {self.search_words} for any id of the table of people{seen}; "
             f"say where they are with template (--option template=...), such as 'derivatives/**/{ID}_*.csv'; where "
-            f"tables or an array of everybody hold the measurement, brainroam init {root} finds them"
+            f"tables or an array of everybody hold the measurement, brainroam init {in_shell(root)} finds them"
         )
 
     def read(self, path: Path) -> Series:

@@ -21,7 +21,7 @@ from brainroam.data.readers.values import (
     sexes,
 )
 from brainroam.data.target import is_control
-from brainroam.errors import ReaderError, UsageError, listed, unknown, warn_user
+from brainroam.errors import ReaderError, UsageError, in_shell, listed, unknown, warn_user
 
 PATTERNS = ("participants.tsv", "participants.csv", "participants.xlsx")
 NO_COLUMN = "none"
@@ -70,7 +70,7 @@ def find_participants(folder: Path, given: Any, levels: int = 0) -> list[Path]:
         where = f"{absent[0]} does not exist" if absent else f"no participants.tsv in {folder}"
         raise ReaderError(
             f"{where}; give the table of people with participants (--option participants=FILE), "
-            f"or let brainroam init {folder} look for it"
+            f"or let brainroam init {in_shell(folder)} look for it"
         )
     return paths
 
