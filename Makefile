@@ -43,6 +43,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 docs: $(STAMP)
+	$(BIN)/python scripts/reference.py
 	$(BIN)/zensical build --strict
 	$(BIN)/python scripts/notebooks.py docs/tutorials site/notebooks
 

@@ -171,6 +171,14 @@ def compare(
     Returns
     -------
     Comparison, NumberComparison where a number is predicted, or ClassComparison of several classes
+
+    Examples
+    --------
+    >>> import brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=10)
+    >>> results = brainroam.evaluate(cohort, ["fc-ridge", "confounds"], tuning="fast")
+    >>> brainroam.compare(results, reference="fc-ridge").paired["method"].tolist()
+    ['confounds']
     """
     results = runs if isinstance(runs, Results) else load_studies(runs, partial, data)
     from brainroam.evaluation.checks import caveats_of

@@ -85,7 +85,7 @@ def evaluate(
         What is held out, see `splits.folds`.
     seeds : int
         Seeds 0, 1, ...; a method that is not random is run once, with seed 0.
-    tuning : {"full", "default", "fast"}
+    tuning : {"default", "fast", "full"}
         How every method is tuned, see `brainroam.methods.tuning`.
     out : path, optional
         The folder of runs; by default nothing is kept on disk.

@@ -347,7 +347,17 @@ def save_model(estimator: SiteEstimator, path: str | Path, atlas: Atlas | None =
 
 
 def load_model(path: str | Path) -> Any:
-    """The fitted estimator of a model folder, be it of ``clf.save`` or of ``brainroam fit``: the same bits."""
+    """The fitted estimator of a model folder, be it of ``clf.save`` or of ``brainroam fit``: the same bits.
+
+    Examples
+    --------
+    >>> import tempfile, brainroam
+    >>> cohort = brainroam.make_cohort(n_sites=4, n_per_site=12, n_rois=8)
+    >>> clf = brainroam.SiteClassifier("fc-ridge").fit(cohort.series, cohort.labels, site=cohort.table["site"])
+    >>> again = brainroam.load_model(clf.save(Path(tempfile.mkdtemp()) / "model"))
+    >>> bool((again.decision_function(cohort.series) == clf.decision_function(cohort.series)).all())
+    True
+    """
     model, header = load_method(path)
     seed: Mapping[str, Any] = {"random_state": header["seed"]}
     clf: SiteClassifier
