@@ -87,13 +87,9 @@ class ProcedureCandidate:
         """Call it."""
         scores = np.asarray(self.procedure(cohort, train, test, seed), dtype=float)
         if scores.shape != score_shape(len(test), cohort.target):
-            each = (
-                f"{len(cohort.target.classes)} scores each, one for each class"
-                if cohort.target.is_classes
-                else "one score each"
-            )
             raise UsageError(
-                f"{self.name} returned an array of shape {scores.shape} for {len(test)} people; return {each}"
+                f"{self.name} returned an array of shape {scores.shape} for {len(test)} people; return "
+                f"{cohort.target.scores_wanted}"
             )
         return scores
 
@@ -107,8 +103,8 @@ def candidates_of(methods: Judged | Sequence[Judged] | Mapping[str, Judged]) -> 
     if isinstance(methods, Mapping):
         named = [(str(name), candidate(method)) for name, method in methods.items()]
         return [replace(item, own_name=name) for name, item in named]  # type: ignore[type-var]  # both are dataclasses
-    several = isinstance(methods, Sequence) and not isinstance(methods, str)
-    return [candidate(method) for method in (methods if several else [methods])]
+    listed = isinstance(methods, Sequence) and not isinstance(methods, str)
+    return [candidate(method) for method in (methods if listed else [methods])]
 
 
 def candidate(method: Judged) -> Candidate:

@@ -42,10 +42,9 @@ from brainroam.audit.fresh import FreshProcesses, Run
 from brainroam.audit.spoiling import (
     of_other_lengths,
     with_corrupted_data,
-    with_flipped_labels,
     with_new_names,
     with_small_noise,
-    with_swapped_classes,
+    with_spoilt_labels,
     without_regions,
 )
 from brainroam.data.cohort import Cohort
@@ -96,7 +95,7 @@ class Remainder(NamedTuple):
 
     ranks: np.ndarray
     label: np.ndarray
-    swapped: tuple[int, ...]
+    swapped: str
 
 
 class _Leaks:
@@ -177,7 +176,7 @@ class _Leaks:
         return Check("names", self.method, moved <= ROUNDING, moved, ROUNDING, text)
 
     def _test_labels(self, base: Outcome) -> Check:
-        turned = self._run_once(partial(with_flipped_labels, people=self.test[len(self.test) > 3 :]), self.test)
+        turned = self._run_once(partial(with_spoilt_labels, people=self.test[len(self.test) > 3 :]), self.test)
         moved = gap(turned.scores[0], base.scores[0])
         same = moved == 0 and turned.state == base.state
         text = f"flipped the labels of the {self.people}, except one, so that the share of cases changes, too: "
@@ -195,11 +194,11 @@ class _Leaks:
         if not remains:
             text = "no site has two classes that can change places, so this was not checked"
             return Check("training-labels", self.method, None, None, ROUNDING, text)
-        stays, labels, pairs = zip(*remains, strict=True)
+        stays, labels, swaps = zip(*remains, strict=True)
         n = sum(map(len, labels))
         alike = likeness(*(np.concatenate([x - x.mean() for x in each]) for each in (stays, labels)))
         limit = max(_chance_likeness(n - len(remains) + 1), FIXED_RULE)
-        swapped = listed(" and ".join(self.cohort.target.classes[code] for code in pair) for pair in set(pairs) - {()})
+        swapped = listed(dict.fromkeys(filter(None, swaps)))
         done = f"{swapped} changed places" if swapped else "flipped the labels of everybody"
         sites = counted(len(remains), "site", "sites")
         text = f"{done} in training, {sites} held out one by one: what stays of the scores of {n} people "
@@ -215,28 +214,17 @@ class _Leaks:
 
         None of a site without two classes that can change places. Ranks are equal where nothing stays but rounding.
         """
-        label = self.cohort.table["label"].to_numpy(dtype=float)[fold.test]
-        change, pair = partial(with_flipped_labels, people=fold.train), tuple[int, ...]()
-        if self.cohort.target.is_classes:
-            pair = self._pair(label)
-            if len(pair) < 2:
-                return None
-            change = partial(with_swapped_classes, people=fold.train, pair=pair)
+        turning = self.cohort.target.turning(self.cohort.table["label"].to_numpy(dtype=float)[fold.test])
+        if turning is None:
+            return None
         named = self._rename()
-        scores, turned = (self.run(quick, each, fold, self.seed) for each in (named, change(named)))
-        if pair:
-            who, (one, other) = np.isin(label, pair), pair
-            scores, turned = (each[who, one] - each[who, other] for each in (scores, turned))
-            label = (label[who] == one).astype(float)
+        spoilt = with_spoilt_labels(named, fold.train, turning.spoil)
+        both = (self.run(quick, each, fold, self.seed) for each in (named, spoilt))
+        scores, turned = (turning.margin(each) for each in both)
         stays = (scores + turned) / 2
         moves = np.ptp(stays) > ROUNDING * np.ptp(scores)
-        return Remainder(rankdata(stays) / len(stays) if moves else np.zeros(len(stays)), label, pair)
-
-    def _pair(self, label: np.ndarray) -> tuple[int, ...]:
-        """The two commonest classes of these people; controls stay, as CORE compares all others with them."""
-        codes, counts = np.unique(label.astype(int), return_counts=True)
-        common = codes[np.argsort(-counts, kind="stable")].tolist()
-        return tuple([code for code in common if code > 0 or not self.cohort.target.has_controls][:2])
+        ranks = rankdata(stays) / len(stays) if moves else np.zeros(len(stays))
+        return Remainder(ranks, turning.label, turning.swapped)
 
     def _corruption(self, base: Outcome) -> Iterator[Check]:
         scores, moved, changed = base.scores[0], 0.0, set[str]()
@@ -258,7 +246,8 @@ class _Leaks:
         yield self._spoilt(scores, spoilt)
 
     def _spoilt(self, before: np.ndarray, after: np.ndarray) -> Check:
-        alike, limit = likeness(before, after), _chance_likeness(len(before))
+        in_line = self.cohort.target.in_line
+        alike, limit = likeness(in_line(before), in_line(after)), _chance_likeness(len(before))
         text = f"compared the scores of the {self.people} before and after their data were replaced: correlation "
         text += f"{alike:.2f}; "
         if alike <= limit:
@@ -324,7 +313,7 @@ class _Leaks:
             return
         whose = fold.test[:0], fold.test[len(fold.test) > 3 :]  # nobody's, then theirs but for one
         honest, turned = (
-            self.run(inner_scores, with_flipped_labels(training, people), fold, self.seed) for people in whose
+            self.run(inner_scores, with_spoilt_labels(training, people), fold, self.seed) for people in whose
         )
         if honest is None or turned is None:
             return
@@ -407,15 +396,11 @@ def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -
 def likeness(before: np.ndarray, after: np.ndarray) -> float:
     """Correlation of two scores of the same people; 0 where one of them is the same for everybody.
 
-    Of several classes (n, K) that of all scores together, each class without its mean.
-
     >>> likeness(np.array([0.0, 1, 2]), np.array([1.0, 3, 5])), likeness(np.ones(3), np.arange(3.0))
     (1.0, 0.0)
     """
     if not (np.isfinite(before).all() and np.isfinite(after).all()) or not (np.ptp(before) and np.ptp(after)):
         return 0.0
-    if before.ndim == 2:
-        before, after = ((each - each.mean(axis=0)).ravel() for each in (before, after))
     return float(np.corrcoef(before, after)[0, 1])
 
 

@@ -3,7 +3,7 @@
 Each function gives a cohort of its own, with nothing remembered of the one it was made from.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -33,26 +33,13 @@ def with_new_names(cohort: Cohort, seed: int, draw: int) -> Cohort:
     return cohort.made_of(cohort.series, table)
 
 
-def with_flipped_labels(cohort: Cohort, people: np.ndarray) -> Cohort:
-    """These people have the other label; of several classes the next one, and the first after the last.
-
-    A number is mirrored between the smallest and the largest on the scale it is learned on, so that what is linear in
-    it turns round.
-    """
-    table, target = cohort.table, cohort.target
-    if target.is_classes:
-        table.loc[people, "label"] = (table.loc[people, "label"] + 1) % len(target.classes)
-        return cohort.made_of(cohort.series, table)
-    label = pd.Series(target.forward(table["label"]), table.index) if target.is_number else table["label"]
-    turned = label.min() + label.max() - label[people]
-    table.loc[people, "label"] = target.inverse(turned) if target.is_number else turned
-    return cohort.made_of(cohort.series, table)
-
-
-def with_swapped_classes(cohort: Cohort, people: np.ndarray, pair: Sequence[int]) -> Cohort:
-    """Those of these people who have one class of the pair have the other."""
-    table, (one, other) = cohort.table, pair
-    table.loc[people, "label"] = table.loc[people, "label"].replace({one: other, other: one})
+def with_spoilt_labels(
+    cohort: Cohort, people: np.ndarray, spoil: Callable[[np.ndarray], np.ndarray] | None = None
+) -> Cohort:
+    """These people have other labels: those of `Target.spoiled`, or of ``spoil``, which is given everybody's."""
+    table = cohort.table
+    label = (spoil or cohort.target.spoiled)(table["label"].to_numpy())
+    table.loc[people, "label"] = label[people]
     return cohort.made_of(cohort.series, table)
 
 
@@ -64,7 +51,7 @@ def with_corrupted_data(cohort: Cohort, people: np.ndarray, seed: int) -> Cohort
     if cohort.blocks:
         return _in_every_block(cohort, lambda block, k: with_corrupted_data(block, people, seed + k))
     rng = np.random.default_rng([seed, 2])
-    series, table = cohort.series, with_flipped_labels(cohort, people).table
+    series, table = cohort.series, with_spoilt_labels(cohort, people).table
     for i in people:
         noise = 10 * rng.normal(size=series[i].shape) ** 3
         series[i] = noise + noise.T if cohort.measure == "matrices" else noise

@@ -206,10 +206,9 @@ def _describe_people(cohort: "Cohort", guess: "Guess") -> Iterator[str]:
     target, measured = cohort.target, "columns" if cohort.measure == "table" else "regions"
     labelled = cohort.table["label"].notna().any()
     cases = cohort.target_counted if labelled else "no diagnosis known"
-    steps = f": {', '.join(target.classes)}" if target.classes else ""
-    predicted = cases if target.is_two_classes else f"target {target.name} ({target.kind}{steps})"
     yield (
-        f"{cohort.counted} of {counted(len(cohort.sites), 'site', 'sites')}, {predicted}, {cohort.n_rois} {measured}; "
+        f"{cohort.counted} of {counted(len(cohort.sites), 'site', 'sites')}, {target.summary(cases)}, "
+        f"{cohort.n_rois} {measured}; "
         f"{len(cohort.excluded)} left out"
     )
     for name, block in (cohort.blocks or {"": cohort}).items():

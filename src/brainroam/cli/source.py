@@ -102,7 +102,7 @@ class DataSource:
         target was named, it is that of the model.
         """
         from brainroam.data.readers.tables import is_table
-        from brainroam.data.target import ORDERED, Target, TargetRequest
+        from brainroam.data.target import Target, TargetRequest
         from brainroam.utils.model_files import load_model
 
         header, plan = load_model(model)[0], self.plan
@@ -110,10 +110,8 @@ class DataSource:
             plan = plan.reading_columns(header.get("columns", {}))
         trained = Target.of_description(header.get("target"))
         asked = TargetRequest(trained.name) if plan.target is None else TargetRequest.of(plan.target)
-        if not asked.kind and not trained.is_two_classes and asked.column == trained.name:
-            as_trained: dict[str, Any] = {"column": asked.column, "kind": trained.kind, "transform": trained.transform}
-            if trained.kind == ORDERED:
-                as_trained["order"] = list(trained.classes)
+        as_trained = trained.request()
+        if not asked.kind and as_trained and asked.column == trained.name:
             plan = plan.model_copy(update={"target": as_trained})
         return replace(self, plan=plan)
 

@@ -178,7 +178,7 @@ def _facts_of_file(table: pd.DataFrame, target: Target) -> dict[str, Any]:
         "sites": plain([describe_site(str(site), here) for site, here in people.groupby("site")]),
         "excluded": [],
         "participants": columns,
-        **({} if target.is_two_classes else {"target": target.described()}),
+        **target.entry(),
     }
 
 

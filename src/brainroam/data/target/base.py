@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from brainroam.data.target.turning import Turning, mirrored
+
 TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
 KINDS = (TWO, CLASSES, ORDERED, NUMBER)
 
@@ -96,3 +98,43 @@ class Target:
     def counted(self, label: pd.Series) -> str:
         """Labels in a few words: "40 with the condition", "9 with sex male", "age 7 to 64", "DSM of 4 classes"."""
         raise NotImplementedError
+
+    def summary(self, counted: str) -> str:
+        """What is predicted, in the line that describes a study; ``counted`` are the labels in a few words."""
+        steps = f": {', '.join(self.classes)}" if self.classes else ""
+        return f"target {self.name} ({self.kind}{steps})"
+
+    def entry(self, key: str = "target") -> dict[str, Any]:
+        """The entry of a file that says what is predicted; of two classes none, which a file without one stands for."""
+        return {key: self.described()}
+
+    def request(self) -> dict[str, Any] | None:
+        """How to ask new data for the same target; None where their readers know it."""
+        return {"column": self.name, "kind": self.kind, "transform": self.transform}
+
+    @property
+    def score_columns(self) -> list[str]:
+        """The columns of a table that hold a person's score, or the score of each class."""
+        return ["score"]
+
+    def score_table(self, score: np.ndarray) -> dict[str, np.ndarray]:
+        """Scores as these columns."""
+        return dict(zip(self.score_columns, score.reshape(len(score), -1).T, strict=True))
+
+    def scores_of(self, table: pd.DataFrame) -> np.ndarray:
+        """Scores (n,), or (n, K), of a table with these columns."""
+        return table["score"].to_numpy(dtype=float)
+
+    def in_line(self, score: np.ndarray) -> np.ndarray:
+        """All scores (n,) or (n K,) in one line, to be compared with others of the same people."""
+        return score
+
+    scores_wanted: ClassVar[str] = "one score each"
+
+    def spoiled(self, label: np.ndarray) -> np.ndarray:
+        """Labels that are wrong for everybody: those of the other class."""
+        return mirrored(label)
+
+    def turning(self, label: np.ndarray) -> Turning | None:
+        """How labels in training are turned round for a site whose people have these; None where they cannot be."""
+        return Turning(self.spoiled, lambda scores: scores, label)

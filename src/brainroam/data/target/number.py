@@ -1,11 +1,13 @@
 """A number in its own units, and the steps of an order, which are learned as a number."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.target.base import NUMBER, ORDERED, Target
+from brainroam.data.target.turning import mirrored
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class Number(Target):
         """From the least to the most."""
         return f"{self.name} {label.min():.4g} to {label.max():.4g}"
 
+    def spoiled(self, label: np.ndarray) -> np.ndarray:
+        """Mirrored on the scale it is learned on, so that what is linear in it turns round."""
+        return self.inverse(mirrored(self.forward(label)))
+
 
 @dataclass(frozen=True)
 class Ordered(Number):
@@ -41,3 +47,7 @@ class Ordered(Number):
     def counted(self, label: pd.Series) -> str:
         """How many steps there are."""
         return f"{self.name} of {len(self.classes)} steps" if self.classes else super().counted(label)
+
+    def request(self) -> dict[str, Any] | None:
+        """With the steps in their order."""
+        return {"column": self.name, "kind": self.kind, "transform": self.transform, "order": list(self.classes)}

@@ -1,6 +1,7 @@
 """Two classes: labels are 0 and 1, one score orders people."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -29,6 +30,18 @@ class TwoClasses(Target):
     def counted(self, label: pd.Series) -> str:
         """How many have the condition."""
         return f"{int((label == 1).sum())} with {self.condition or 'the condition'}"
+
+    def summary(self, counted: str) -> str:
+        """How many have the condition."""
+        return counted
+
+    def entry(self, key: str = "target") -> dict[str, Any]:
+        """None: a file that does not say what is predicted is of two classes."""
+        return {}
+
+    def request(self) -> dict[str, Any] | None:
+        """None: readers of people know their diagnoses."""
+        return None
 
 
 TWO_CLASSES = TwoClasses()
