@@ -441,7 +441,7 @@ def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None
     labelled = table[table["label"].isin(code)] if "label" in table else table.iloc[:0]
     coded = labelled.assign(**{name: labelled[name].map(code) for name in ("label", "predicted") if name in labelled})
     for site, here in coded.groupby("site"):
-        metrics = people_metrics(here, method.target_, math.nan, math.nan)
+        metrics = people_metrics(here, method.target_, {"constant": math.nan})
         auc = "one class only" if math.isnan(metrics["auc"]) else f"AUC {100 * metrics['auc']:.1f} against the rest"
         people = counted(int(metrics["n"]), "person", "people")
         typer.echo(f"{visible(str(site))}: {people} whose class is known, {auc}, {metrics['acc']:.0%} called right")

@@ -15,17 +15,15 @@ from rich.text import Text
 from brainroam.cli.options import quiet
 from brainroam.cli.show import print_json
 from brainroam.data.target import Target
+from brainroam.data.target.figures import amount, points, two_digits
 from brainroam.errors import in_shell, listed, visible
-from brainroam.evaluation.results import Results, compare
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.splits import TITLES, UNITS
-from brainroam.evaluation.stats.classes import RULE as CLASS_RULE
-from brainroam.evaluation.stats.classes import ClassComparison
-from brainroam.evaluation.stats.compare import WITHOUT_NEXT, Comparison, reasons, summarise
-from brainroam.evaluation.stats.metrics import JUDGED, RULE
+from brainroam.evaluation.stats.compare import Comparison, count_of_sites, reasons, summarise
+from brainroam.evaluation.stats.families import main_method
 from brainroam.evaluation.stats.number_confounding import COVARIATE_WORDS, FOLLOWED, names_known, taken_out
-from brainroam.evaluation.stats.numbers import amount, two_digits
-from brainroam.evaluation.stats.target_comparison import TargetComparison, count_of_sites
+from brainroam.evaluation.stats.site_scores import WITHOUT_NEXT
 from brainroam.methods.base import ANYTHING, MethodInfo
 from brainroam.methods.registry import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
@@ -40,19 +38,19 @@ HELD = {"halves": "tested by models of the other half of the sites", "loio": "he
 
 
 def show_results(results: Results, out: Path, json: bool) -> None:
-    """Print what a study found and where it is kept."""
-    if not results.target.is_two_classes:
-        _show_target_comparison(compare(results), json, compared=False)
-        if not json:
-            print(f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {in_shell(out)}")
-        return
-    summary = summarise(results.scores, results.predictions)
+    """Print what a study found, in a table and in the words of the report, and where it is kept."""
+    target = results.target
+    summary = summarise(results.scores, results.predictions, target)
     if json:
         study = {name: value for name, value in results.study.items() if name != "participants"}
-        print_json(plain({"out": str(out), "mean": RULE, "methods": summary.to_dict("records"), "study": study}))
+        methods = summary.to_dict("records")
+        print_json(plain({"out": str(out), "mean": target.order.rule, "methods": methods, "study": study}))
         return
     console = Console(highlight=False)
-    _print_summary(console, summary)
+    _print_summary(console, summary, target)
+    of_main = summary[summary["method"] == main_method(summary["method"])]
+    console.print()
+    console.print(Text(visible(of_main["verdict"].iloc[0])))
     console.print(
         f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {in_shell(out)}", markup=False
     )
@@ -148,41 +146,6 @@ def number_validation_table(sites: "pd.DataFrame") -> Table:
     return table
 
 
-def _show_target_comparison(comparison: TargetComparison, json: bool, compared: bool = True) -> None:
-    """Print a table of the methods that predict a number or several classes, the verdict on each, and comparisons."""
-    if json:
-        words: dict[str, Any] = {
-            "sentences": comparison.sentences,
-            "notes": comparison.notes,
-            "family": comparison.families,
-            "caveats": comparison.caveats,
-        }
-        words["confounding"] = comparison.confounding.to_dict("records")
-        if isinstance(comparison, ClassComparison):
-            words["classes"] = comparison.class_pairs.to_dict("records")
-        methods, pairs = comparison.table.to_dict("records"), comparison.paired.to_dict("records")
-        print_json(plain({"target": comparison.target.described(), "methods": methods, "pairs": pairs, **words}))
-        return
-    console, target = Console(highlight=False), comparison.target
-    if comparison.caveats:
-        console.print(_bullets(comparison.caveats, "yellow"))
-        console.print()
-    for protocol, rows in comparison.table.groupby("protocol", sort=True):
-        unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
-        console.print(f"[bold]{target.name} at {count} held-out {unit}s[/bold]", markup=True)
-        several = isinstance(comparison, ClassComparison)
-        console.print(_class_table(rows, target, unit) if several else _number_table(rows, target, unit))
-        console.print()
-        console.print(_bullets([f"{row.method}: {row.verdict}" for row in rows.itertuples()], ""))
-    if compared:
-        show = _print_confounding if target.is_classes else _print_number_confounding
-        _print_by_protocol(console, comparison.confounding, show)
-        for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
-            if lines:
-                console.print()
-                console.print(_bullets(lines, style))
-
-
 def _over(rows: "pd.DataFrame") -> list[list[str]]:
     """Over how many sites each row is, as a cell of its own where rows are over different ones; else no cell."""
     if not (rows["n_sites"] < rows["of_sites"]).any():
@@ -190,61 +153,26 @@ def _over(rows: "pd.DataFrame") -> list[list[str]]:
     return [[count_of_sites(n, of)] for n, of in zip(rows["n_sites"], rows["of_sites"], strict=True)]
 
 
-def _number_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
-    """Order, level and scale of every method."""
-    over = _over(rows)
-    names = "r", "interval", f"next {unit}", "level off by", "scale", "error", "constant", "R2"
-    table = _table("method", *[f"{unit}s" for _ in over[0]], *names)
-    for row, where in zip(rows.itertuples(), over, strict=True):
-        spans = [f"{two_digits(a)} to {two_digits(b)}" for a, b in ((row.low, row.high), (row.next_low, row.next_high))]
-        numbers = [amount(row.off), two_digits(row.scale), amount(row.mae), amount(row.mae_constant)]
-        table.add_row(_method(row.method), *where, two_digits(row.r), *spans, *numbers, two_digits(row.r2))
-    table.caption_justify = "left"
-    table.caption = (
-        f"r: correlation within {unit}s{' of the logarithm' if target.transform else ''}; level, error (mean "
-        f"absolute) and that of a constant in units of {target.name}; scale: slope of truth on prediction; R2 "
-        f"within {unit}s; intervals 95 %"
-    )
-    return table
-
-
-def _class_table(rows: "pd.DataFrame", target: Target, unit: str) -> Table:
-    """How well every method tells each class from the rest."""
-    names = [escape(visible(name)) for name in target.classes]
-    over = _over(rows)
-    table = _table("method", *[f"{unit}s" for _ in over[0]], "AUC", "interval", f"next {unit}", *names, "BAC", "Brier")
-    for row, where in zip(rows.to_dict("records"), over, strict=True):
-        spans = [_span(row["low"], row["high"]), _span(row["next_low"], row["next_high"])]
-        of_each = [_points(row[f"auc_{name}"]) for name in target.classes]
-        right = _points(row["balanced_acc"]), "-" if math.isnan(row["brier"]) else f"{row['brier']:.3f}"
-        table.add_row(_method(row["method"]), *where, _points(row["auc"]), *spans, *of_each, *right)
-    table.caption_justify = "left"
-    table.caption = (
-        f"AUC within {unit}s: mean over classes, and of each class against the rest, in which {unit}s weigh by the "
-        f"people of that class; BAC: mean share of a class called right, "
-        f"{100 / len(target.classes):.1f} by chance; {CLASS_RULE}; intervals 95 %"
-    )
-    return table
-
-
-def show_comparison(comparison: Comparison | TargetComparison, json: bool) -> None:
+def show_comparison(comparison: Comparison, json: bool) -> None:
     """Print the table, a sentence per pair, and what the data cannot decide."""
-    if isinstance(comparison, TargetComparison):
-        _show_target_comparison(comparison, json)
-        return
+    target = comparison.target
     if json:
-        paired, table = comparison.paired.to_dict("records"), comparison.table.to_dict("records")
+        tables = {"methods": comparison.table, "pairs": comparison.paired, "blocks": comparison.blocks}
+        tables |= {"classes": comparison.class_pairs, "confounding": comparison.confounding}
         words = {"family": comparison.families, "sentences": comparison.sentences, "notes": comparison.notes}
         words |= {"caveats": comparison.caveats}
-        confounding = comparison.confounding.to_dict("records")
-        print_json(plain({"mean": RULE, "methods": table, "pairs": paired, "confounding": confounding, **words}))
+        rows = {name: table.to_dict("records") for name, table in tables.items()}
+        print_json(plain({"target": target.described(), "mean": target.order.rule, **rows, **words}))
         return
     console = Console(highlight=False)
     if comparison.caveats:
         console.print(_bullets(comparison.caveats, "yellow"))
         console.print()
-    _print_summary(console, comparison.table, explain=False)
-    _print_by_protocol(console, comparison.confounding, _print_confounding)
+    _print_summary(console, comparison.table, target, explain=False)
+    console.print()
+    console.print(_bullets([f"{name}: {text}" for name, text in comparison.verdicts.items()], ""))
+    show = _print_number_confounding if target.is_number else _print_confounding
+    _print_by_protocol(console, comparison.confounding, show)
     for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):
         if lines:
             console.print()
@@ -301,44 +229,30 @@ def _default(parameter: Parameter) -> Any:
     return None if parameter.default is parameter.empty else plain(parameter.default)
 
 
-def _print_summary(console: Console, summary: "pd.DataFrame", explain: bool = True) -> None:
+def _print_summary(console: Console, summary: "pd.DataFrame", target: Target, explain: bool = True) -> None:
     """A table per protocol, and below it why an interval is not given; a comparison has that in its notes."""
     for i, (protocol, rows) in enumerate(summary.groupby("protocol", sort=True)):
         unit, count = UNITS[str(protocol)], int(rows["n_sites"].max())
         how = HELD.get(str(protocol), "held out")
-        console.print("\n" * (i > 0) + f"[bold]{count} {unit}{'s' * (count != 1)} {how}[/bold], in points of 100")
-        console.print(_summary_table(rows, unit, next_site=protocol not in WITHOUT_NEXT))
+        what = f"{target.name}: " if target.named else ""
+        console.print("\n" * (i > 0) + f"[bold]{what}{count} {unit}{'s' * (count != 1)} {how}[/bold]{target.scale}")
+        console.print(_summary_table(rows, target, unit, next_site=protocol not in WITHOUT_NEXT))
         for line in reasons(rows) if explain else ():
             console.print(Text(visible(line), style="dim"))
 
 
-def _summary_table(rows: "pd.DataFrame", unit: str, next_site: bool) -> Table:
-    following = [f"next {unit}*"] if next_site else []
+def _summary_table(rows: "pd.DataFrame", target: Target, unit: str, next_site: bool) -> Table:
     over = _over(rows)
-    columns = "AUC", "interval", *following, "pairs", "worst", "ACC", "BAC"
-    table = _table("method", *[f"{unit}s" for _ in over[0]], *columns)
-    for row, where in zip(rows.itertuples(), over, strict=True):
-        expected = [_span(row.next_low, row.next_high)] if next_site else []
-        worst = Text(f"{_points(row.worst_auc)} {visible(row.worst_site)}".strip())
-        accuracies = _points(row.acc), _points(row.balanced_acc)
-        table.add_row(
-            _method(row.method),
-            *where,
-            _points(row.auc),
-            _span(row.auc_low, row.auc_high),
-            *expected,
-            _points(row.concordance),
-            worst,
-            *accuracies,
-        )
+    columns = [column for column in target.shown if next_site or column.names[0] != "next_low"]
+    heads = [escape(visible(column.head.format(unit=unit))) for column in columns]
+    table = _table("method", *[f"{unit}s" for _ in over[0]], *heads)
+    for row, where in zip(rows.to_dict("records"), over, strict=True):
+        cells = [Text(visible(column.form(*(row[name] for name in column.names)))) for column in columns]
+        table.add_row(_method(row["method"]), *where, *cells)
     table.caption_justify = "left"
-    rule = RULE.replace("site", unit)
-    table.caption = (
-        f"AUC, ACC (accuracy), BAC (balanced accuracy): {rule}; intervals 95 %; pairs: AUC where each pair of a case "
-        f"and a control of one {unit} counts once; worst: of {unit}s with {JUDGED} or more of each class"
-    )
+    table.caption = target.caption(unit)
     if next_site:
-        table.caption += f"; * where the true AUC of the next {unit} is to be expected"
+        table.caption += f"; * where the true {target.order.figure.head} of the next {unit} is to be expected"
     return table
 
 
@@ -355,11 +269,11 @@ def _print_by_protocol(console: Console, rows: "pd.DataFrame", show: Callable[[C
 def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
     """What is left without motion, age, sex and head size, as far as they are known; nothing where none is."""
     shown = {
-        "without motion": ("auc_without_motion", _points),
-        "without age, sex": ("auc_without_age_sex", _points),
-        "without motion, age, sex": ("auc_without_all", _points),
+        "without motion": ("auc_without_motion", points),
+        "without age, sex": ("auc_without_age_sex", points),
+        "without motion, age, sex": ("auc_without_all", points),
         "r(score, motion)": ("r_motion", _signed),
-        "without head size": ("auc_without_head_size", _points),
+        "without head size": ("auc_without_head_size", points),
         "r(score, head size)": ("r_head_size", _signed),
     }
     if rows["auc_without_all"].notna().any():
@@ -371,9 +285,9 @@ def _print_confounding(console: Console, rows: "pd.DataFrame") -> None:
     table = _table("method", *["sites" for _ in over[0]], "AUC", *shown)
     for row, where in zip(rows.itertuples(), over, strict=True):
         cells = [form(getattr(row, name)) for name, form in shown.values()]
-        table.add_row(_method(row.method), *where, _points(row.auc), *cells)
+        table.add_row(_method(row.method), *where, points(row.auc), *cells)
     alone = {"motion": rows["motion_alone"].iloc[0], "age and sex": rows["age_sex_alone"].iloc[0]}
-    reached = ", ".join(f"{name} {_points(value)}" for name, value in alone.items() if not math.isnan(value))
+    reached = ", ".join(f"{name} {points(value)}" for name, value in alone.items() if not math.isnan(value))
     before = f"alone at held-out sites: {reached}; " if reached else ""
     words = {"motion": "motion", "age and sex": "age, sex", "head size": "head size"}
     what = [name for name, word in words.items() if any(word in title for title in shown)]
@@ -440,13 +354,5 @@ def _bullets(lines: Sequence[str], style: str) -> Table:
     return grid
 
 
-def _points(value: float) -> str:
-    return "-" if math.isnan(value) else f"{100 * value:.1f}"
-
-
 def _signed(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:+z.2f}"
-
-
-def _span(low: float, high: float) -> str:
-    return "-" if math.isnan(low) else f"{_points(low)}-{_points(high)}"

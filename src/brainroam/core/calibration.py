@@ -49,8 +49,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import expit, log_softmax, softmax
 
+from brainroam.data.target.logistic import fit_logistic as fit_logistic
+from brainroam.data.target.logistic import to_prevalence as to_prevalence
 from brainroam.data.target.order import is_constant
 from brainroam.errors import DataError, UsageError, listed
 
@@ -136,17 +138,6 @@ class Calibration:
     def decide(self, score: np.ndarray) -> np.ndarray:
         """1 for people who are called cases, 0 for the others, whatever the prevalence."""
         return (np.asarray(score) >= self.threshold).astype(int)
-
-
-def to_prevalence(probability: np.ndarray, held: float | np.ndarray, prevalence: float) -> np.ndarray:
-    """Probabilities that held where the share of cases was ``held``, for another prevalence.
-
-    >>> to_prevalence(np.array([0.5, 0.9]), held=0.5, prevalence=0.1).round(3).tolist()
-    [0.1, 0.5]
-    """
-    if not 0 < prevalence < 1:
-        raise UsageError(f"a prevalence is a share between 0 and 1, such as 0.1 for 10 %; not {prevalence:g}")
-    return expit(logit(probability) + logit(prevalence) - logit(held))
 
 
 def calibrate(
@@ -242,23 +233,6 @@ def _credibility(x: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarr
     between = k * float(np.var(sums, ddof=1)) if k > 1 else 0.0
     shared = min(2 * (k - 1) / (k - 2), 4.0) if k > 2 else 4.0
     return float(max(0.0, 1 - max(OF_CHANCE * shared * permuted, OF_SITES * between) / total**2))
-
-
-def fit_logistic(design: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Coefficients of a weighted logistic regression."""
-
-    def loss(beta: np.ndarray) -> float:
-        return float(weight @ np.logaddexp(0, (1 - 2 * y) * (design @ beta)))
-
-    def gradient(beta: np.ndarray) -> np.ndarray:
-        return design.T @ (weight * (expit(design @ beta) - y))
-
-    def hessian(beta: np.ndarray) -> np.ndarray:
-        p = expit(design @ beta)
-        return (design * (weight * p * (1 - p))[:, None]).T @ design
-
-    start = np.zeros(design.shape[1])
-    return minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-8}).x
 
 
 Shares = Mapping[str, float] | Sequence[float] | np.ndarray

@@ -420,7 +420,7 @@ def _score_rows(table: pd.DataFrame, target: Target) -> Iterator[dict[str, Any]]
         for site, scans in run.groupby("site", sort=True):
             yield {
                 **{"method": method, "protocol": protocol, "site": site, "fold": fold, "seed": seed},
-                **people_metrics(scans, target, threshold, mean),
+                **people_metrics(scans, target, {"threshold": threshold, "constant": mean}),
                 **{"threshold": threshold, "prevalence": mean, "tuning": TUNING, "configuration": "{}"},
             }
 

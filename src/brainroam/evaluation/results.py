@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from brainroam.data.cohort import Cohort
@@ -22,15 +21,11 @@ from brainroam.errors import RunsError, UsageError, counted, listed
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.runs_folder import PARTICIPANTS, RunsFolder, mixed_versions
 from brainroam.evaluation.splits import TITLES
-from brainroam.evaluation.stats.classes import compare_classes
-from brainroam.evaluation.stats.compare import compare_methods
+from brainroam.evaluation.stats.compare import Comparison, compare_methods
 from brainroam.evaluation.stats.confounding import KNOWN, confounding
-from brainroam.evaluation.stats.metrics import RULE, average_seeds, over_sites
 from brainroam.evaluation.stats.number_confounding import number_confounding
-from brainroam.evaluation.stats.numbers import compare_numbers
 from brainroam.evaluation.tables import columns_of, frame, others_mean, people_metrics, prediction_rows, score_rows
 from brainroam.methods.registry import SEPARATOR
-from brainroam.utils.html import html_summary
 
 PERSON = ["protocol", "site", "subject", "label"]
 RUN = ["method", "protocol", "site", "seed"]
@@ -72,19 +67,8 @@ class Results:
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: the mean AUC of every method."""
-        if self.target.is_number:
-            return compare_numbers(self.scores, self.predictions, self.target)._repr_html_()
-        if self.target.is_classes:
-            return compare_classes(self.scores, self.predictions, self.target)._repr_html_()
-        rows = [
-            {"method": method, "protocol": protocol, **over_sites(sites)}
-            for (protocol, method), sites in average_seeds(self.scores).groupby(["protocol", "method"])
-        ]
-        columns = ["method", "protocol", "n_sites", "auc", "auc_sd", "worst_auc", "worst_site", "balanced_acc"]
-        table = pd.DataFrame(rows, columns=columns).sort_values("auc", ascending=False)
-        runs = f"{len(self.scores)} runs of {len(table)} methods"
-        return html_summary(runs, table, [f"auc: {RULE}", "brainroam.compare(results) adds intervals and tests."])
+        """For notebooks: what the sites say of every method, without tests."""
+        return compare_methods(self.scores, self.predictions, target=self.target)._repr_html_()
 
     @property
     def target(self) -> Target:
@@ -154,7 +138,7 @@ def compare(
     partial: bool = False,
     all_pairs: bool = False,
     data: Cohort | None = None,
-) -> Any:
+) -> Comparison:
     """Compare the methods of a folder of runs, of several folders, of files of predictions, or of results.
 
     Parameters
@@ -170,7 +154,7 @@ def compare(
 
     Returns
     -------
-    Comparison, NumberComparison where a number is predicted, or ClassComparison of several classes
+    Comparison
 
     Examples
     --------
@@ -189,12 +173,7 @@ def compare(
         if n_left_out
         else []
     )
-    if not results.target.is_two_classes:
-        compare_target = compare_numbers if results.target.is_number else compare_classes
-        compared = compare_target(results.scores, results.predictions, results.target, reference, all_pairs)
-        notes = [*notes, *compared.notes]
-        return replace(compared, confounding=_confounding(results), notes=notes, caveats=caveats)
-    comparison = compare_methods(results.scores, results.predictions, reference, all_pairs)
+    comparison = compare_methods(results.scores, results.predictions, reference, all_pairs, results.target)
     return replace(comparison, confounding=_confounding(results), notes=[*notes, *comparison.notes], caveats=caveats)
 
 
@@ -313,9 +292,7 @@ def _restrict(results: Results, shared: pd.DataFrame) -> tuple[pd.DataFrame, pd.
     rows = []
     for row in scores.to_dict("records"):
         mean = others_mean(results.predictions, [row[name] for name in ("method", "protocol", "seed", "fold")], target)
-        rows.append(
-            row | people_metrics(runs[tuple(row[name] for name in RUN)], target, row.get("threshold", np.nan), mean)
-        )
+        rows.append(row | people_metrics(runs[tuple(row[name] for name in RUN)], target, {**row, "constant": mean}))
     return pd.DataFrame(rows, columns=scores.columns), predictions
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, astuple, replace
 from datetime import date
 from pathlib import Path
 from platform import python_version
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,15 +28,7 @@ from brainroam.evaluation.results import Results, results_of
 from brainroam.evaluation.run_records import RunSpec, Task, explanation_to_keep, make_tasks, plain
 from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
 from brainroam.evaluation.splits import HELD_OUT, SEVERAL_SITES, folds, protocol_of
-from brainroam.evaluation.stats.classes import counted_people
-from brainroam.evaluation.stats.classes import site_metrics as class_metrics
-from brainroam.evaluation.stats.metrics import (
-    mean_over_sites,
-    site_metrics,
-    site_weights,
-)
-from brainroam.evaluation.stats.numbers import weights_of
-from brainroam.evaluation.tables import metrics_by_site, people_metrics
+from brainroam.evaluation.tables import metrics_by_site
 from brainroam.execution import engine as engines
 from brainroam.execution.out_of_core import write_edges
 from brainroam.execution.progress import Advance, View, show_progress
@@ -169,13 +161,15 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
-    measured = _measure(model, training, held_out, score)
+    target = cohort.target
+    columns = target.scored(model, held_out.table["label"].to_numpy(dtype=float), score)
+    facts = target.facts(model, people_of(training.table, ())["label"].to_numpy(dtype=float))
     explanation = explanation_to_keep(model.model_, training, held_out.without_labels())
-    scans = held_out.table.assign(**measured.columns)
+    scans = held_out.table.assign(**columns)
     site = scans["site"].to_numpy(dtype=str)
 
     def metrics_of(who: np.ndarray | slice) -> dict[str, float | int]:
-        return measured.metrics(people_of(scans[who], ()))
+        return target.at_site(target.decided(people_of(scans[who], ()), model), facts)
 
     if spec.protocol == "loio":
         scans = scans.assign(institution=spec.fold)  # also where names of sites tell it
@@ -189,10 +183,10 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
                 "subject": scans["subject"].tolist(),
                 **{name: scans[name].fillna("").astype(str).tolist() for name in names},
                 **({"site": site} if several else {}),
-                **measured.columns,
+                **columns,
             },
             "metrics": by_site,
-            **measured.facts,
+            **facts,
             "next_site": _facts_for_next_site(model),
             "configuration": model.configuration_,
             **({"summary": task.info.summary} if task.info.estimator is not None else {}),  # no registry knows it
@@ -222,64 +216,6 @@ def _note_on_company(model: TunedMethod, held_out: Cohort, score: np.ndarray) ->
         return []
     moved = np.abs(model.score(held_out.subset(half)) - score[half]).max()
     return [COMPANY] if moved > SAME * np.ptp(score) else []
-
-
-class Measured(NamedTuple):
-    """Columns for each held-out scan, a function for the metrics of people, and facts of the run."""
-
-    columns: dict[str, np.ndarray]
-    metrics: Callable[[pd.DataFrame], dict[str, float | int]]
-    facts: dict[str, Any]
-
-
-def _measure(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
-    """Measure scores by the kind of target."""
-    target = training.target
-    measure = _measure_number if target.is_number else _measure_classes if target.is_classes else _measure_two_classes
-    return measure(model, training, held_out, score)
-
-
-def _measure_two_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
-    """Of two classes: scores and probabilities."""
-    calibration = model.calibration_
-    columns = {"label": held_out.labels, "score": score, "probability": calibration(score)}
-
-    def metrics(people: pd.DataFrame) -> dict[str, float | int]:
-        label, mean, chance = (people[name].to_numpy() for name in columns)
-        return site_metrics(label, mean, calibration.threshold, chance)
-
-    return Measured(columns, metrics, {"threshold": calibration.threshold, "prevalence": calibration.prevalence})
-
-
-def _measure_number(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
-    """Of a number: predictions in its units, and intervals."""
-    target, label = training.target, held_out.table["label"].to_numpy(dtype=float)
-    columns = {"label": label, "score": score, "predicted": model.predict_number(score)}
-    ends = {level: [target.inverse(end) for end in model.interval(score, level)] for level in model.sets_.limits}
-    for level in (0.8, 0.9):
-        low, high = ends.get(level, (np.full(len(score), np.nan),) * 2)
-        columns |= {f"low_{100 * level:g}": low, f"high_{100 * level:g}": high}
-    constant = float(target.inverse(np.array([training.targets.mean()]))[0])
-
-    def metrics(people: pd.DataFrame) -> dict[str, float | int]:
-        return people_metrics(people, target, np.nan, constant)
-
-    return Measured(columns, metrics, {"target": target.described(), "constant": constant})
-
-
-def _measure_classes(model: TunedMethod, training: Cohort, held_out: Cohort, score: np.ndarray) -> Measured:
-    """Of several classes: scores and probabilities of each."""
-    calibration, names = model.calibration_, training.target.classes
-    of_each = {"probability": calibration(score), "score": score}
-    columns = {"label": held_out.targets.astype(int), "predicted": calibration.decide(score)}
-    columns |= {f"{what}_{name}": values[:, k] for what, values in of_each.items() for k, name in enumerate(names)}
-
-    def metrics(people: pd.DataFrame) -> dict[str, float | int]:
-        chance, mean = (people[[f"{what}_{name}" for name in names]].to_numpy(dtype=float) for what in of_each)
-        return class_metrics(people["label"].to_numpy(dtype=int), mean, calibration.decide(mean), chance, names)
-
-    facts = {"target": training.target.described(), "prevalence": calibration.prevalence}
-    return Measured(columns, metrics, facts)
 
 
 def _show_running(running: dict[str, str], advance: Advance) -> Callable[[Task], None]:
@@ -339,13 +275,10 @@ def _run_line(spec: RunSpec, outcome: Mapping[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"{spec}: failed, {outcome['error']}"
     target, sites = Target.of_description(outcome.get("target")), pd.DataFrame(metrics_by_site(spec, outcome).values())
-    n = sites["n"].to_numpy(dtype=float)
-    if target.is_number:
-        r = mean_over_sites(sites["r"], weights_of(n))
-        return f"{spec}: {'nobody to order' if np.isnan(r) else f'r {r:.2f}'}, {outcome['seconds']:.1f} s"
-    cases = counted_people(sites, target) if target.is_classes else sites["n_cases"].to_numpy(dtype=float)
-    auc = mean_over_sites(sites["auc"], site_weights(cases, cases if target.is_classes else n - cases))
-    return f"{spec}: {'one class only' if np.isnan(auc) else f'AUC {auc:.3f}'}, {outcome['seconds']:.1f} s"
+    figure = target.order.figure
+    mean = figure.mean(sites[figure.name], target.order.weights_of(sites))
+    text = target.order.nothing if np.isnan(mean) else f"{figure.head} {mean:.3f}"
+    return f"{spec}: {text}, {outcome['seconds']:.1f} s"
 
 
 @contextmanager

@@ -17,27 +17,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from brainroam.data.people import people_of
-from brainroam.data.target import Target
+from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.sites_two import METRICS
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.splits import SEVERAL_SITES
-from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.metrics import METRICS, site_metrics
 
 KEY = ("method", "protocol", "site", "fold", "seed")
-MEASURED = ("n", "n_cases", *METRICS)
-SCORES = (*KEY, *MEASURED, "threshold", "prevalence", "tuning", "configuration")
-PREDICTIONS = (*KEY, "subject", "person", "institution", "label", "score", "probability", "predicted")
-#: The same for a number: its metrics, the prediction in its own units, and the ends of intervals where promised.
-NUMBER_SCORES = (*KEY, "n", *numbers.METRICS, "tuning", "configuration")
-NUMBER_PREDICTIONS = (
-    *PREDICTIONS[: PREDICTIONS.index("label") + 2],
-    *("predicted", "low_80", "high_80", "low_90", "high_90"),
-)
-TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "tuning", "configuration", *PREDICTIONS[5:8]), str)
+SCORES = (*KEY, *TWO_CLASSES.measured, "tuning", "configuration")
+PERSON = ("subject", "person", "institution")
+TEXT = dict.fromkeys(("method", "protocol", "site", "fold", "tuning", "configuration", *PERSON), str)
 
 
 def columns_of(study: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -46,13 +37,7 @@ def columns_of(study: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ..
     Of several classes ``label`` and ``predicted`` are their codes, in the order of the columns ``probability_<class>``.
     """
     target = Target.of_description(study.get("target"))
-    if target.is_number:
-        return NUMBER_SCORES, NUMBER_PREDICTIONS
-    if target.is_classes:
-        of_each = (f"{what}_{name}" for what in ("probability", "score") for name in target.classes)
-        scores = (*KEY, "n", *classes.metric_names(target.classes), "tuning", "configuration")
-        return scores, (*PREDICTIONS[: PREDICTIONS.index("label") + 1], "predicted", *of_each)
-    return SCORES, PREDICTIONS
+    return (*KEY, *target.measured, "tuning", "configuration"), (*KEY, *PERSON, *target.told)
 
 
 def score_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
@@ -72,7 +57,7 @@ def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     people = result["predictions"]
     n = len(people["subject"])
     values = {"site": [spec.fold] * n, "person": people["subject"], "institution": [""] * n, **people}
-    if "target" not in result:
+    if "predicted" not in people:
         values["predicted"] = [int(score >= result["threshold"]) for score in people["score"]]
     columns = [values[name] for name in columns_of(result)[1][len(KEY) :]]
     return sorted(
@@ -81,38 +66,10 @@ def prediction_rows(spec: RunSpec, result: Mapping[str, Any]) -> list[tuple]:
     )
 
 
-def people_metrics(scans: pd.DataFrame, target: Target, threshold: float, constant: float) -> dict[str, float | int]:
-    """The metrics of held-out people by their rows of ``predictions.csv``.
-
-    Parameters
-    ----------
-    scans : DataFrame
-        Of one run at one site; who has several scans counts once.
-    target : Target
-    threshold : float
-        Of two classes: the score from which on people are called cases.
-    constant : float
-        Of a number: what a constant would say, in its units.
-    """
+def people_metrics(scans: pd.DataFrame, target: Target, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of held-out people of one run at one site by their rows of ``predictions.csv`` (`Target.at_site`)."""
     people = people_of(scans, ())
-    label = people["label"].to_numpy(dtype=float)
-    if target.is_number:
-        inside = {
-            f"covered_{name}": float(np.mean((people[f"low_{name}"] <= label) & (label <= people[f"high_{name}"])))
-            for name in ("80", "90")
-            if people[f"low_{name}"].notna().all()
-        }
-        return numbers.site_metrics(label, people["predicted"].to_numpy(dtype=float), constant, target, inside)
-    if target.is_classes:
-        chance, score = (
-            people[[f"{what}_{name}" for name in target.classes]].to_numpy(dtype=float)
-            for what in ("probability", "score")
-        )
-        called = people["predicted"].to_numpy(dtype=float)
-        once = len(people) == len(scans)  # a mean of codes is no class
-        called = called if once else (score if np.isnan(chance).any() else chance).argmax(axis=1)
-        return classes.site_metrics(label.astype(int), score, called.astype(int), chance, target.classes)
-    return site_metrics(label, people["score"].to_numpy(), threshold, people["probability"].to_numpy())
+    return target.at_site(people if len(people) == len(scans) else target.decided(people), facts)
 
 
 def others_mean(predictions: pd.DataFrame, key: Sequence[Any], target: Target) -> float:
@@ -125,7 +82,7 @@ def others_mean(predictions: pd.DataFrame, key: Sequence[Any], target: Target) -
     inside = set(runs["subject"][runs["fold"] == fold])
     others = runs[~runs["subject"].isin(inside)].drop_duplicates("subject")
     label = (others if len(others) else runs)["label"].to_numpy(dtype=float)
-    return float(target.inverse(np.array([target.forward(label).mean()]))[0]) if target.is_number else label.mean()
+    return target.constant(label)
 
 
 def metrics_by_site(spec: RunSpec, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

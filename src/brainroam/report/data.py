@@ -28,7 +28,7 @@ from brainroam.evaluation.stats.compare import ALPHA, Comparison, compare_method
 from brainroam.evaluation.stats.confounding import KNOWN, confounding_by_site
 from brainroam.evaluation.stats.families import compared, main_method
 from brainroam.evaluation.stats.groups import groups_by_site, groups_pooled
-from brainroam.evaluation.stats.metrics import average_seeds, mean_over_sites
+from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.tables import KEY
 from brainroam.methods.registry import bare_name
@@ -166,7 +166,7 @@ class ReportData:
     @cached_property
     def gathered(self) -> SiteScores:
         """Per-site AUCs of all methods under the main protocol."""
-        return gather(self.results.predictions, self.protocol)
+        return gather(self.results.predictions, self.protocol, self.results.target)
 
     @cached_property
     def site_scores(self) -> pd.DataFrame:
@@ -227,10 +227,9 @@ class ReportData:
 
     def mean_beside(self, other: str) -> float:
         """Mean AUC of another method at the sites of the report's; NaN where it lacks one of them, as unfinished."""
-        own, auc = (self.gathered.auc[:, self.gathered.methods.index(name)] for name in (self.method, other))
-        here = np.isfinite(own)
-        weights = self.gathered.weights[here]
-        return mean_over_sites(auc[here], weights) if np.isfinite(auc[here]).all() else float("nan")
+        own, values = (self.gathered.values[:, self.gathered.methods.index(name)] for name in (self.method, other))
+        lacks_one = np.isnan(values[np.isfinite(own)]).any()
+        return float("nan") if lacks_one else self.gathered.mean(other, self.method)
 
     @cached_property
     def people(self) -> pd.DataFrame:

@@ -17,11 +17,15 @@ from matplotlib.figure import Figure
 from brainroam import __version__
 from brainroam.data.people import people_and_scans
 from brainroam.data.target import Target
+from brainroam.data.target.sites_number import METRICS as NUMBER_METRICS
 from brainroam.errors import counted
 from brainroam.evaluation.results import Results, compare
 from brainroam.evaluation.splits import TITLES
-from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.verdict import site_intervals
+from brainroam.evaluation.stats import verdict as models
+from brainroam.evaluation.stats.class_pairs import confusion
+from brainroam.evaluation.stats.compare import Comparison
+from brainroam.evaluation.stats.metrics import average_seeds
+from brainroam.evaluation.stats.site_scores import SiteScores
 from brainroam.report.brain.scaffold import scaffold_section
 from brainroam.report.data import ReportData, read_data
 from brainroam.report.figures import GREY, canvas, draw_forest, inline, shorten, write
@@ -105,7 +109,7 @@ def write_target_page(
     data = read_data(results, method)
     target, chosen, results = results.target, data.method, data.of_protocol
     comparison = compare(results)
-    content = (_number_content if target.is_number else _class_content)(results, chosen, comparison)
+    content = (_number_content if target.is_number else _class_content)(data, results, chosen, comparison)
     adaptation = adaptation_section(data)
     beside = [replace(adaptation, gist="")] if adaptation.html else []  # the first screen says it
     confounds = number_confounding_section(data) if target.is_number else replace(confounding_section(data), gist="")
@@ -121,7 +125,7 @@ def write_target_page(
         "numbers.html" if target.is_number else "classes.html",
         title=name or f"{target.name} at {len(content.sites)} sites",
         caveats=comparison.caveats,
-        verdicts=dict(zip(comparison.table["method"], comparison.table["verdict"], strict=True)),
+        verdicts=comparison.verdicts,
         comparisons=[*comparison.sentences, *([f"{chosen}: {adaptation.gist.rstrip('.')}"] if adaptation.gist else [])],
         notes=[*comparison.families, *comparison.notes, *_what_was_measured(data), *_other_protocols(data)],
         figure=Markup("").join(inline(drawing) for drawing in content.drawings),
@@ -161,10 +165,12 @@ def _what_was_measured(data: ReportData) -> list[str]:
     return [f"What was measured: {data.words.inputs}{steps}; {counted(out, 'person was', 'people were')} left out"]
 
 
-def _number_content(results: Results, chosen: str, comparison: numbers.NumberComparison) -> Content:
+def _number_content(data: ReportData, results: Results, chosen: str, comparison: Comparison) -> Content:
     """Order, level and scale: the page of a number."""
     name = results.target.name
-    sites = numbers.average_seeds(results.scores[results.scores["method"] == chosen]).sort_values("r", ascending=False)
+    sites = average_seeds(results.scores[results.scores["method"] == chosen], NUMBER_METRICS).sort_values(
+        "r", ascending=False
+    )
     people = results.predictions[results.predictions["method"] == chosen]
     n, r = (sites[name].to_numpy(dtype=float) for name in ("n", "r"))
     picture = Drawing(
@@ -181,7 +187,7 @@ def _number_content(results: Results, chosen: str, comparison: numbers.NumberCom
         lambda: draw_forest(
             sites["site"][measured].tolist(),
             r[measured],
-            numbers.order_intervals(r[measured], n[measured]),
+            results.target.order.intervals(r[measured], n[measured, None], models),
             n[measured],
             0.0,
             "r within the site",
@@ -216,12 +222,12 @@ def _draw_predicted(sites: Collection, name: str) -> Figure:
     return figure
 
 
-def _class_content(results: Results, chosen: str, comparison: classes.ClassComparison) -> Content:
+def _class_content(data: ReportData, results: Results, chosen: str, comparison: Comparison) -> Content:
     """Which classes are told apart, and who is called what: the page of several classes."""
     target, scores = results.target, results.scores
-    sites = classes.average_seeds(scores[scores["method"] == chosen], target).sort_values("auc", ascending=False)
+    sites = average_seeds(scores[scores["method"] == chosen], target.measured[1:]).sort_values("auc", ascending=False)
     people = results.predictions[results.predictions["method"] == chosen]
-    called = classes.confusion(people, target)
+    called = confusion(people, target)
     drawings = [
         Drawing(
             "confusion",
@@ -233,7 +239,7 @@ def _class_content(results: Results, chosen: str, comparison: classes.ClassCompa
             "sites",
             f"AUC of {chosen} at each held-out site: mean over the classes found there, each against the rest, with an "
             "interval of 95 % for that site alone; dashed: chance.",
-            lambda: _draw_sites(sites, target),
+            lambda: _draw_sites(data.gathered, chosen),
         ),
     ]
     shown = comparison.class_pairs[comparison.class_pairs["method"] == chosen]
@@ -323,8 +329,9 @@ def _draw_confusion(called: pd.DataFrame, target: Target) -> Figure:
     return figure
 
 
-def _draw_sites(sites: pd.DataFrame, target: Target) -> Figure:
-    measured = sites[(classes.counted_people(sites, target) > 0) & sites["auc"].notna()]
-    m, auc = classes.counted_people(measured, target), measured["auc"].to_numpy(dtype=float)
-    ends = site_intervals(auc, m, m) if len(measured) else (auc, auc)
-    return draw_forest(measured["site"].tolist(), auc, ends, m, 0.5, "AUC, mean over classes")
+def _draw_sites(gathered: SiteScores, method: str) -> Figure:
+    sites = gathered.intervals(method)
+    ends = sites["low"].to_numpy(), sites["high"].to_numpy()
+    name = gathered.target.order.figure.name
+    n, values = sites["n"].to_numpy(), sites[name].to_numpy()
+    return draw_forest(sites["site"].tolist(), values, ends, n, 0.5, "AUC, mean over classes")

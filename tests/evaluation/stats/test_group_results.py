@@ -99,3 +99,38 @@ def test_thirds_of_infants_and_of_those_who_hardly_move_keep_names_of_their_own(
     found = groups_pooled(groups_by_site(runs, people, "m"))
     assert found.groupby("covariate").size().to_dict() == {"sex": 2, "age": 3, "motion": 3}
     assert set(found.loc[found["covariate"] != "sex", "n"]) == {60}
+
+
+def rows_of_groups(*rows):
+    columns = ["covariate", "group", "site", "n", "n_cases", "auc", "sensitivity", "specificity"]
+    return pd.DataFrame([("sex", *row) for row in rows], columns=columns)
+
+
+def test_four_women_who_were_all_read_rightly_are_no_group_to_test():
+    """Sites with 1, 1 and 2 female cases, AUC 1.00 each: once "lower for male by .26, corrected p .041"."""
+    women = [("female", f"S{e}", 12, cases, 1.0, 1.0, 0.8) for e, cases in enumerate((1, 1, 2))]
+    men = [("male", f"S{e}", 40, 20, auc, 0.7, 0.7) for e, auc in enumerate((0.73, 0.75, 0.74))]
+    by_site = rows_of_groups(*women, *men)
+    assert groups_pooled(by_site)["low"].isna().iloc[0]
+    assert group_tests(by_site)["p"].isna().all()
+
+
+def test_values_at_the_ceiling_are_no_surer_than_their_few_people():
+    """Every site of the first group has an AUC of 1: the scatter is that of the second alone, the variance is not."""
+    rng = np.random.default_rng(0)
+    few = [("female", f"S{e}", 8, 4, 1.0, 1.0, 1.0) for e in range(8)]
+    many = [("male", f"S{e}", 60, 30, 0.9 + 0.01 * rng.normal(), 0.9, 0.9) for e in range(8)]
+    found = group_tests(rows_of_groups(*few, *many)).set_index("measure")
+    # 32 cases all found: 33 of 34, so a standard error of .03 at least, and that of 240 cases beside it
+    least = np.sqrt((33 / 34) * (1 / 34) / 32 + (217 / 242) * (25 / 242) / 240)
+    half = (found["high"] - found["low"]) / 2
+    assert half["sensitivity"] >= 2.3 * least and half["auc"] > 0.03
+    assert found.loc["sensitivity", "gap"] == pytest.approx(-0.1)
+
+
+def test_shares_of_groups_are_those_of_people_counted_by_hand():
+    """Specificity counts controls: 10 of 12 and 3 of 4 are 13 of 16, not weighted by cases or by everybody."""
+    by_site = rows_of_groups(("male", "A", 20, 8, 0.7, 6 / 8, 10 / 12), ("male", "B", 20, 16, 0.8, 12 / 16, 3 / 4))
+    pooled = groups_pooled(by_site).iloc[0]
+    assert pooled["specificity"] == pytest.approx(13 / 16) and pooled["sensitivity"] == pytest.approx(18 / 24)
+    assert pooled["auc"] == pytest.approx((8 * 0.7 + 4 * 0.8) / 12)  # by the rarer class: 8 cases, 4 controls

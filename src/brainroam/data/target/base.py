@@ -10,15 +10,27 @@ Each kind is a subclass, in a file of its own: `TwoClasses`, `Classes`, `Number`
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.target.turning import Turning, mirrored
 
+if TYPE_CHECKING:
+    from brainroam.data.target.figures import Shown
+    from brainroam.data.target.orders import Models, Order
+
 TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
 KINDS = (TWO, CLASSES, ORDERED, NUMBER)
+
+
+class Place(NamedTuple):
+    """Where people were held out, for sentences: "a site it has never seen", "the next site", "site"."""
+
+    where: str
+    following: str
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -138,3 +150,86 @@ class Target:
     def turning(self, label: np.ndarray) -> Turning | None:
         """How labels in training are turned round for a site whose people have these; None where they cannot be."""
         return Turning(self.spoiled, lambda scores: scores, label)
+
+    # --- what is measured of people who were held out ---
+
+    @property
+    def order(self) -> "Order":
+        """What a held-out site tells of the order of its people."""
+        raise NotImplementedError
+
+    exchanged: ClassVar[str] = "the codes of cases and controls are swapped"  # what turns the scores of a site round
+
+    scale: ClassVar[str] = ""  # behind the title of such a table
+
+    @property
+    def named(self) -> bool:
+        """Whether it is named in titles: not a plain diagnosis."""
+        return True
+
+    @property
+    def shown(self) -> list["Shown"]:
+        """The columns of a table of methods; ``{unit}`` in a head is what was held out."""
+        raise NotImplementedError
+
+    def caption(self, unit: str) -> str:
+        """What these columns mean, for a terminal."""
+        raise NotImplementedError
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """What the scores of a run hold of a held-out site."""
+        raise NotImplementedError
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What the predictions of a run hold of a person."""
+        raise NotImplementedError
+
+    def scored(self, model: Any, label: np.ndarray, score: np.ndarray) -> dict[str, np.ndarray]:
+        """What a fitted method says of held-out scans, from their scores: columns of predictions."""
+        raise NotImplementedError
+
+    def facts(self, model: Any, label: np.ndarray) -> dict[str, Any]:
+        """What of a fitted method and of its training people (their labels) a run keeps, for `at_site`."""
+        raise NotImplementedError
+
+    def decided(self, people: pd.DataFrame, model: Any = None) -> pd.DataFrame:
+        """People of several scans, with their means, and what they are called by these, by the method if known."""
+        return people
+
+    @property
+    def pairs_of_classes(self) -> list[tuple[int, int]]:
+        """The classes that are told from one another beside the order of everybody: pairs, where there are several."""
+        return []
+
+    @property
+    def ranked_by(self) -> list[str]:
+        """The columns of predictions by which people are ordered."""
+        return ["score"]
+
+    def ranked(self, people: pd.DataFrame) -> np.ndarray:
+        """These scores, (n,) or (n, K)."""
+        return people["score"].to_numpy(dtype=float)
+
+    def at_site(self, people: pd.DataFrame, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """What is `measured` of a held-out site from predictions of its people, everybody once.
+
+        ``facts`` are those of the run: the ``threshold`` of two classes, the ``constant`` a number is held against.
+        """
+        raise NotImplementedError
+
+    def constant(self, label: np.ndarray) -> float:
+        """What a constant says that has seen these labels, in their own units: the share of cases, or their mean."""
+        return float(np.mean(label))
+
+    def over_sites(self, sites: pd.DataFrame, models: "Models") -> dict[str, Any]:
+        """What sites (rows of `at_site`, seeds averaged) say of one method beside its order."""
+        raise NotImplementedError
+
+    def verdict(self, row: Mapping[str, Any], pairs: pd.DataFrame, place: Place) -> list[str]:
+        """The result of a method in one or two plain sentences.
+
+        ``row`` is that of a table of methods, ``pairs`` are those of several classes.
+        """
+        raise NotImplementedError

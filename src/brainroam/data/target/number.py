@@ -1,13 +1,23 @@
 """A number in its own units, and the steps of an order, which are learned as a number."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from brainroam.data.target.base import NUMBER, ORDERED, Target
+from brainroam.data.target import sites_number
+from brainroam.data.target.base import NUMBER, ORDERED, Place, Target
+from brainroam.data.target.figures import INTERVAL, NEXT, Shown, amount, span_of_r, two_digits
+from brainroam.data.target.orders import Correlation
 from brainroam.data.target.turning import mirrored
+
+if TYPE_CHECKING:
+    from brainroam.data.target.orders import Models
+
+LEVELS = ("80", "90")  # of intervals of persons
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,128 @@ class Number(Target):
     def spoiled(self, label: np.ndarray) -> np.ndarray:
         """Mirrored on the scale it is learned on, so that what is linear in it turns round."""
         return self.inverse(mirrored(self.forward(label)))
+
+    @property
+    def order(self) -> Correlation:
+        """The correlation within sites."""
+        return Correlation(self)
+
+    exchanged = "the column is turned round"
+
+    @property
+    def shown(self) -> list[Shown]:
+        """The correlation with its intervals, level, scale and error."""
+        off, slope = (
+            "By how much the mean prediction of a next site is to be expected off.",
+            "Slope of truth on prediction.",
+        )
+        constant = "Of a constant: the mean of the training people."
+        return [
+            Shown(("r",), "r", two_digits, "Correlation of prediction and truth among the people of a site."),
+            Shown(("low", "high"), "interval", span_of_r, INTERVAL),
+            Shown(("next_low", "next_high"), "next {unit}*", span_of_r, NEXT),
+            Shown(("off",), "level off by", amount, off),
+            Shown(("scale",), "scale", two_digits, slope),
+            Shown(("mae",), "error", amount, f"Mean absolute error, in units of {self.name}."),
+            Shown(("mae_constant",), "constant", amount, constant),
+            Shown(("r2",), "R2", two_digits, "Within sites, about their own mean, which nobody knows."),
+        ]
+
+    def caption(self, unit: str) -> str:
+        """What the columns mean, for a terminal."""
+        return (
+            f"r: correlation within {unit}s{' of the logarithm' if self.transform else ''}; level, error (mean "
+            f"absolute) and that of a constant in units of {self.name}; scale: slope of truth on prediction; R2 "
+            f"within {unit}s; intervals 95 %"
+        )
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The number of people and the metrics of `sites_number`."""
+        return ("n", *sites_number.METRICS)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Score, prediction in own units, and the ends of intervals where promised."""
+        return ("label", "score", "predicted", *(f"{end}_{level}" for level in LEVELS for end in ("low", "high")))
+
+    @property
+    def ranked_by(self) -> list[str]:
+        """The prediction."""
+        return ["predicted"]
+
+    def ranked(self, people: pd.DataFrame) -> np.ndarray:
+        """The prediction, on the scale it is learned on."""
+        return self.forward(people["predicted"].to_numpy(dtype=float))
+
+    def scored(self, model: Any, label: np.ndarray, score: np.ndarray) -> dict[str, np.ndarray]:
+        """Predictions in own units, and the ends of intervals, NaN where none can be promised."""
+        columns = {"label": label, "score": score, "predicted": model.predict_number(score)}
+        for level in LEVELS:
+            promised = int(level) / 100 in model.sets_.limits
+            nothing = np.full(len(score), np.nan)
+            low, high = map(self.inverse, model.interval(score, int(level) / 100)) if promised else (nothing, nothing)
+            columns |= {f"low_{level}": low, f"high_{level}": high}
+        return columns
+
+    def facts(self, model: Any, label: np.ndarray) -> dict[str, Any]:
+        """The target, and what a constant says that has seen the training people."""
+        return {"target": self.described(), "constant": self.constant(label)}
+
+    def at_site(self, people: pd.DataFrame, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """See `sites_number.site_metrics`."""
+        label, predicted = (people[name].to_numpy(dtype=float) for name in ("label", "predicted"))
+        inside = {
+            f"covered_{name}": float(np.mean((people[f"low_{name}"] <= label) & (label <= people[f"high_{name}"])))
+            for name in LEVELS
+            if people[f"low_{name}"].notna().all()
+        }
+        return sites_number.site_metrics(label, predicted, facts["constant"], self, inside)
+
+    def constant(self, label: np.ndarray) -> float:
+        """Their mean on the scale it is learned on."""
+        return float(self.inverse(np.array([self.forward(label).mean()]))[0])
+
+    def over_sites(self, sites: pd.DataFrame, models: "Models") -> dict[str, Any]:
+        """See `sites_number.over_sites`."""
+        return sites_number.over_sites(sites, models)
+
+    def verdict(self, row: Mapping[str, Any], pairs: pd.DataFrame, place: Place) -> list[str]:
+        """On order, then on level and against a constant.
+
+        >>> row = {"r": .48, "low": .4, "high": .55, "next_low": .2, "next_high": .7, "off": 4.0, "spread": 6.0,
+        ...        "mae": 3.0, "mae_constant": 5.0, "better": 14, "worse": 1, "gain_low": .9, "n_sites": 20}
+        >>> for text in Number("age").verdict(row, pd.DataFrame(), Place("", "the next site", "site")): print(text)
+        Order travels (r .48 within sites, next site .20 to .70).
+        Level does not travel: expect to be off by 4 (age); better than a constant (mean error 3 against 5; clearly in \
+14 of 20 sites, clearly worse in 1).
+        """
+        r, following, sites = two_digits(row["r"]), place.following.removeprefix("the "), f"{place.unit}s"
+        span = f"{two_digits(row['low'])} to {two_digits(row['high'])}"
+        after = f"{two_digits(row['next_low'])} to {two_digits(row['next_high'])}"
+        if math.isnan(row["low"]):
+            order = f"Order: r {r} within {sites}; {row['reason']}"
+        elif row["low"] <= 0:
+            order = f"Order cannot be told from none (r {r} within {sites}, {span})"
+        elif math.isnan(row["next_low"]):
+            order = f"Order: r {r} within {sites} ({span}); {row['reason']}"
+        elif row["next_low"] > 0:
+            order = f"Order travels (r {r} within {sites}, {following} {after})"
+        else:
+            order = f"Order travels on average (r {r} within {sites}, {span}) but not to every {place.unit}"
+            order += f" ({following} {after})"
+        small = row["off"] <= sites_number.SMALL * row["spread"]
+        # The level of a constant may be right everywhere: it says something of predictions that order people.
+        level = "Level does not travel" if not small else "Level travels" if row["next_low"] > 0 else "Level"
+        size = f"{amount(row['off'], 2)} ({self.name})"
+        level = f"Level is off by {size}" if math.isnan(row["next_low"]) else f"{level}: expect to be off by {size}"
+        sure = row["gain_low"] > 0 if math.isfinite(row["gain_low"]) else row["better"] > row["n_sites"] / 2
+        better = "better than a constant" if sure else "not surely better than a constant"
+        if row["mae"] > (1 - sites_number.VISIBLE) * row["mae_constant"]:
+            sure, better = False, "no better than a constant"
+        errors = f"mean error {amount(row['mae'])} against {amount(row['mae_constant'])}"
+        clearly = f"clearly {'better ' * (not sure)}in {row['better']} of {row['n_sites']} {sites}, clearly worse in "
+        return [f"{order}.", f"{level}; {better} ({errors}; {clearly}{row['worse']})."]
 
 
 @dataclass(frozen=True)

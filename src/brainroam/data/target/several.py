@@ -1,14 +1,24 @@
 """Three or more classes without an order: labels are codes, and each class has a score."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from brainroam.data.target.base import CLASSES, Target
+from brainroam.data.target import sites_several
+from brainroam.data.target.base import CLASSES, Place, Target
+from brainroam.data.target.figures import INTERVAL, NEXT, Shown, points, span
 from brainroam.data.target.labels import is_control
+from brainroam.data.target.orders import MacroAreas
 from brainroam.data.target.turning import Turning, swapping
-from brainroam.errors import UsageError
+from brainroam.errors import UsageError, listed
+
+if TYPE_CHECKING:
+    from brainroam.data.target.orders import Models
 
 
 @dataclass(frozen=True)
@@ -64,3 +74,130 @@ class Classes(Target):
     def turning(self, label: np.ndarray) -> Turning | None:
         """Two classes change places; controls stay, as CORE compares all others with them."""
         return swapping(label, self.classes, int(self.has_controls))
+
+    @property
+    def order(self) -> MacroAreas:
+        """The mean AUC of the classes, each against the rest."""
+        return MacroAreas(classes=self.classes)
+
+    exchanged = "classes are named otherwise"
+
+    scale = ", in points of 100"
+
+    @property
+    def shown(self) -> list[Shown]:
+        """The AUC against the rest with its intervals, of each class, and decisions."""
+        k = len(self.classes)
+        right = f"Mean over classes of the share of their people who are called right: {100 / k:.1f} is guessing."
+        rest = "Mean over classes of how often somebody of the class scores higher for it than others of the same site."
+        brier = f"Of probabilities: 0 is perfect, {1 - 1 / k:.2f} is saying the same of every class."
+        of_each = "The same of {name} alone: below one half where others lie on both sides of it."
+        return [
+            Shown(("auc",), "AUC", points, rest),
+            Shown(("low", "high"), "interval", span, INTERVAL),
+            Shown(("next_low", "next_high"), "next {unit}*", span, NEXT),
+            *(Shown((f"auc_{name}",), name, points, of_each.format(name=name)) for name in self.classes),
+            Shown(("balanced_acc",), "BAC", points, right),
+            Shown(("brier",), "Brier", lambda value: "-" if math.isnan(value) else f"{value:.3f}", brier),
+        ]
+
+    def caption(self, unit: str) -> str:
+        """What the columns mean, for a terminal."""
+        return (
+            f"AUC within {unit}s: mean over classes, and of each class against the rest, in which {unit}s weigh by the "
+            f"people of that class; BAC: mean share of a class called right, {100 / len(self.classes):.1f} by chance; "
+            f"{self.order.rule}; intervals 95 %"
+        )
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The number of people and the metrics of `sites_several`."""
+        return ("n", *sites_several.metric_names(self.classes))
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The codes of two classes, and a probability and a score of each."""
+        return ("label", "predicted", *self._columns("probability"), *self._columns("score"))
+
+    @property
+    def pairs_of_classes(self) -> list[tuple[int, int]]:
+        """Every two."""
+        return list(combinations(range(len(self.classes)), 2))
+
+    def _columns(self, what: str) -> list[str]:
+        return [f"{what}_{name}" for name in self.classes]
+
+    @property
+    def ranked_by(self) -> list[str]:
+        """The score of each class."""
+        return self._columns("score")
+
+    def ranked(self, people: pd.DataFrame) -> np.ndarray:
+        """The scores of all classes (n, K)."""
+        return people[self.ranked_by].to_numpy(dtype=float)
+
+    def scored(self, model: Any, label: np.ndarray, score: np.ndarray) -> dict[str, np.ndarray]:
+        """Classes, and probabilities and scores of each."""
+        of_each = {"probability": model.calibration_(score), "score": score}
+        columns = {f"{what}_{name}": of[:, k] for what, of in of_each.items() for k, name in enumerate(self.classes)}
+        return {"label": label.astype(int), "predicted": model.calibration_.decide(score), **columns}
+
+    def facts(self, model: Any, label: np.ndarray) -> dict[str, Any]:
+        """The target, and the shares of classes for which probabilities hold."""
+        return {"target": self.described(), "prevalence": model.calibration_.prevalence}
+
+    def decided(self, people: pd.DataFrame, model: Any = None) -> pd.DataFrame:
+        """A mean of codes is no class: the decision is that of the mean scores, or else the likeliest class."""
+        if model is not None:
+            return people.assign(predicted=model.calibration_.decide(self.ranked(people)))
+        chance = people[self._columns("probability")].to_numpy(dtype=float)
+        return people.assign(predicted=(self.ranked(people) if np.isnan(chance).any() else chance).argmax(axis=1))
+
+    def at_site(self, people: pd.DataFrame, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """See `sites_several.site_metrics`."""
+        chance, score = people[self._columns("probability")].to_numpy(dtype=float), self.ranked(people)
+        called = people["predicted"].to_numpy(dtype=int)
+        label = people["label"].to_numpy(dtype=int)
+        return sites_several.site_metrics(label, score, called, chance, self.classes)
+
+    def over_sites(self, sites: pd.DataFrame, models: "Models") -> dict[str, Any]:
+        """See `sites_several.over_sites`."""
+        return sites_several.over_sites(sites, self.classes)
+
+    def verdict(self, row: Mapping[str, Any], pairs: pd.DataFrame, place: Place) -> list[str]:
+        """Whether classes are told apart, what to expect at the next site, and which pairs are not.
+
+        >>> pairs = pd.DataFrame({"class_1": ["HC", "HC", "MDD"], "class_2": ["MDD", "SCZ", "SCZ"],
+        ...     "auc": [.7, .8, .52], "low": [.6, .7, .4], "high": [.8, .9, .6], "apart": [True, True, False]})
+        >>> row = {"auc": .68, "low": .6, "high": .75, "next_low": .55, "next_high": .8, "balanced_acc": .5}
+        >>> Classes("dx", ("HC", "MDD", "SCZ")).verdict(row, pairs, Place("", "the next site", "site"))[0]
+        'Some classes are told apart, not all (AUC 68.0 against the rest, next site 55.0 to 80.0; 50.0 % called right, \
+33.3 % by chance): HC from MDD (70.0), HC from SCZ (80.0); cannot be told apart: MDD from SCZ (52.0, 40.0 to 60.0).'
+        """
+        by_outcome = {
+            apart: [_in_words(one) for one in pairs[pairs["apart"] == apart].itertuples()] for apart in (True, False)
+        }
+        facts = f"AUC {100 * row['auc']:.1f} against the rest"
+        if math.isnan(row["low"]):
+            facts += f"; {row['reason']}"
+        elif math.isnan(row["next_low"]) or row["low"] <= 0.5:
+            facts += f", {100 * row['low']:.1f} to {100 * row['high']:.1f}"
+        else:
+            span = f"{100 * row['next_low']:.1f} to {100 * row['next_high']:.1f}"
+            facts += f", {place.following.removeprefix('the ')} {span}"
+        facts += f"; {100 * row['balanced_acc']:.1f} % called right, {100 / len(self.classes):.1f} % by chance"
+        if not by_outcome[True]:
+            return [f"The classes cannot be told apart ({facts}): {listed(by_outcome[False], 6)}."]
+        if not by_outcome[False]:
+            return [f"All classes are told apart, two by two ({facts}): {listed(by_outcome[True], 6)}."]
+        return [
+            f"Some classes are told apart, not all ({facts}): {listed(by_outcome[True], 6)}; "
+            f"cannot be told apart: {listed(by_outcome[False], 6)}."
+        ]
+
+
+def _in_words(row: Any) -> str:
+    """A pair of classes with its AUC, and its interval where they are not told apart."""
+    ends = "" if row.apart or math.isnan(row.low) else f", {100 * row.low:.1f} to {100 * row.high:.1f}"
+    size = "too few people" if math.isnan(row.auc) else f"{100 * row.auc:.1f}{ends}"
+    return f"{row.class_1} from {row.class_2} ({size})"

@@ -1,11 +1,21 @@
 """Two classes: labels are 0 and 1, one score orders people."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from brainroam.data.target.base import TWO, Target
+from brainroam.data.target import sites_two
+from brainroam.data.target.base import TWO, Place, Target
+from brainroam.data.target.figures import INTERVAL, NEXT, Shown, points, span
+from brainroam.data.target.orders import Areas
+from brainroam.data.target.weights import JUDGED
+
+if TYPE_CHECKING:
+    from brainroam.data.target.orders import Models
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,100 @@ class TwoClasses(Target):
     def request(self) -> dict[str, Any] | None:
         """None: readers of people know their diagnoses."""
         return None
+
+    @property
+    def order(self) -> Areas:
+        """The AUC."""
+        return Areas()
+
+    scale = ", in points of 100"
+
+    @property
+    def named(self) -> bool:
+        """Only a column that was asked for."""
+        return bool(self.condition)
+
+    @property
+    def shown(self) -> list[Shown]:
+        """The AUC with its intervals, how pairs of one site are ordered, the worst site, decisions."""
+        return [
+            Shown(
+                ("auc",), "AUC", points, "How often somebody with the condition scores higher than somebody without."
+            ),
+            Shown(("auc_low", "auc_high"), "interval", span, INTERVAL),
+            Shown(("next_low", "next_high"), "next {unit}*", span, NEXT),
+            Shown(("concordance",), "pairs", points, "The AUC where each pair of a case and a control counts once."),
+            Shown(("worst_auc", "worst_site"), "worst", _worst, f"Of sites with {JUDGED} or more of each class."),
+            Shown(("acc",), "ACC", points, "Share of people who are called right."),
+            Shown(
+                ("balanced_acc",), "BAC", points, "Mean of the shares of cases and of controls who are called right."
+            ),
+        ]
+
+    def caption(self, unit: str) -> str:
+        """What the columns mean, for a terminal."""
+        return (
+            f"AUC, ACC (accuracy), BAC (balanced accuracy): {self.order.rule.replace('site', unit)}; intervals 95 %; "
+            f"pairs: AUC where each pair of a case and a control of one {unit} counts once; worst: of {unit}s with "
+            f"{JUDGED} or more of each class"
+        )
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Counts, the metrics of `sites_two`, and what decisions and probabilities hold for."""
+        return ("n", "n_cases", *sites_two.METRICS, "threshold", "prevalence")
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Score, probability and class."""
+        return ("label", "score", "probability", "predicted")
+
+    def scored(self, model: Any, label: np.ndarray, score: np.ndarray) -> dict[str, np.ndarray]:
+        """Scores and probabilities."""
+        return {"label": label.astype(int), "score": score, "probability": model.calibration_(score)}
+
+    def facts(self, model: Any, label: np.ndarray) -> dict[str, Any]:
+        """From which score on people are called cases, and the share of cases for which probabilities hold."""
+        return {"threshold": model.calibration_.threshold, "prevalence": model.calibration_.prevalence}
+
+    def at_site(self, people: pd.DataFrame, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """See `sites_two.site_metrics`."""
+        label, score, chance = (people[name].to_numpy(dtype=float) for name in ("label", "score", "probability"))
+        return sites_two.site_metrics(label, score, facts.get("threshold", np.nan), chance)
+
+    def over_sites(self, sites: pd.DataFrame, models: "Models") -> dict[str, Any]:
+        """See `sites_two.over_sites`."""
+        return sites_two.over_sites(sites)
+
+    def verdict(self, row: Mapping[str, Any], pairs: pd.DataFrame, place: Place) -> list[str]:
+        """For somebody who does not know what an AUC is.
+
+        >>> row = {"method": "core", "n_sites": 9, "auc": .72, "auc_low": .66, "auc_high": .78, "next_low": .55,
+        ...        "next_high": .85, "reason": ""}
+        >>> place = Place("a site it has never seen", "the next site", "site")
+        >>> for sentence in TWO_CLASSES.verdict(row, pd.DataFrame(), place): print(sentence)
+        Shown one person with the condition and one without, both from a site it has never seen, core ranks the right \
+one higher 72 times out of 100 (95 % interval 66 to 78); guessing gives 50.
+        At the next site expect 55 to 85 of 100.
+        """
+        if math.isnan(row["auc"]):
+            both = f"both people {self.with_class(1)} and others" if self.condition else "both cases and controls"
+            return [f"No {place.unit} has {both}, so nothing can be said about {row['method']}."]
+        one, other = ("with the condition", "without") if not self.condition else map(self.with_class, (1, 0))
+        mean, low, high = (f"{100 * row[name]:.0f}" for name in ("auc", "auc_low", "auc_high"))
+        interval = f" (95 % interval {low} to {high})" if math.isfinite(row["auc_low"]) else ""
+        sentences = [
+            f"Shown one person {one} and one {other}, both from {place.where}, {row['method']} ranks the right one "
+            f"higher {mean} times out of 100{interval}; guessing gives 50."
+        ]
+        if math.isfinite(row["next_low"]):
+            following = f"{100 * row['next_low']:.0f} to {100 * row['next_high']:.0f} of 100"
+            sentences.append(f"At {place.following} expect {following}.")
+        return sentences
+
+
+def _worst(auc: float, site: str) -> str:
+    return f"{points(auc)} {site}".strip()
 
 
 TWO_CLASSES = TwoClasses()

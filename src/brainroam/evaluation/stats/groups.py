@@ -15,18 +15,24 @@ pseudo-values
 
 have the t distribution with k - 1 degrees of freedom. Both groups are read by the same models, so what left-out sites
 share in training cancels: with models that are trained on the other sites the test rejects 3.9 to 5.5 % of true null
-hypotheses at the 5 % level (docs/results/next-site.md). Thirds are those of the whole cohort.
+hypotheses at the 5 % level (docs/results/next-site.md).
+
+A few people who are all ordered rightly do not scatter, yet they are as uncertain as any few people. So the variance of
+theta is at least the sampling variance of both groups, each as if two people more of either class had been read, one
+rightly and one wrongly, and a group without an interval is not tested. Thirds are those of the whole cohort.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
+from scipy.stats import t as t_law
 
 from brainroam.evaluation.stats.confounding import with_covariates
 from brainroam.evaluation.stats.metrics import auc, site_weights
-from brainroam.evaluation.stats.paired import holm, nadeau_bengio
-from brainroam.evaluation.stats.verdict import site_intervals, verdict
+from brainroam.evaluation.stats.paired import LEVEL, CorrectedT, holm, nadeau_bengio
+from brainroam.evaluation.stats.verdict import auc_variance, site_intervals, verdict
 
 MEASURES = ("auc", "sensitivity", "specificity")
 SITE_COLUMNS = ("covariate", "group", "site", "n", "n_cases", "auc", "low", "high")
@@ -99,7 +105,7 @@ def group_tests(by_site: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         ``covariate``, ``first``, ``last``, ``measure``, ``gap`` (last minus first), its 95 % interval ``low`` to
-        ``high``, ``p``, and ``p_holm``, corrected for all rows.
+        ``high``, ``p``, and ``p_holm``, corrected for all rows; NaN where a group has too few people for an interval.
 
     Examples
     --------
@@ -111,21 +117,54 @@ def group_tests(by_site: pd.DataFrame) -> pd.DataFrame:
     0  male     auc  0.2
     """
     rows = []
+    pooled = groups_pooled(by_site)
+    told = pooled[pooled["low"].notna()]
     for covariate, groups in by_site.groupby("covariate", sort=False):
         names = groups["group"].unique()
         if len(names) < 2:
             continue
+        names = names[[0, -1]]
+        both_told = set(names) <= set(told.loc[told["covariate"] == covariate, "group"])
         sites = np.unique(groups["site"])
-        first, last = (
-            _parts(groups[groups["group"] == name].set_index("site").reindex(sites)) for name in names[[0, -1]]
-        )
+        of_sites = [groups[groups["group"] == name].set_index("site").reindex(sites) for name in names]
+        first, last = map(_parts, of_sites)
         for measure in MEASURES:
-            test = nadeau_bengio(pseudo_values(*first[measure], *last[measure]), 0.0)
-            key = {"covariate": covariate, "first": names[0], "last": names[-1], "measure": measure}
+            values = pseudo_values(*first[measure], *last[measure]) if both_told else np.array([])
+            sampling = sum(_sampling_variance(rows_of, measure) for rows_of in of_sites)
+            test = _no_surer_than(nadeau_bengio(values, 0.0), sampling, len(values))
+            key = {"covariate": covariate, "first": names[0], "last": names[1], "measure": measure}
             rows.append(key | {"gap": test.mean, "low": test.low, "high": test.high, "p": test.p})
     columns = ["covariate", "first", "last", "measure", "gap", "low", "high", "p"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(p_holm=holm(table["p"].to_numpy(dtype=float)))
+
+
+def _no_surer_than(test: CorrectedT, variance: float, k: int) -> CorrectedT:
+    """The same test where the mean has at least this variance; k sites tell its scatter."""
+    half = float(t_law.ppf((1 + LEVEL) / 2, max(k - 1, 1)) * np.sqrt(variance))
+    if not k or (test.high - test.low) / 2 >= half:  # NaN where there is no scatter at all
+        return test
+    ratio = test.mean / np.sqrt(variance)
+    return CorrectedT(test.mean, test.mean - half, test.mean + half, ratio, float(2 * t_law.sf(abs(ratio), k - 1)))
+
+
+def _sampling_variance(sites: pd.DataFrame, measure: str) -> float:
+    """Variance of a measure of one group over its sites by its people alone, two people more of either class counted.
+
+    >>> sites = pd.DataFrame({"n": [4], "n_cases": [2], "auc": [1.0], "sensitivity": [1.0], "specificity": [0.5]})
+    >>> _sampling_variance(sites, "sensitivity")  # 3 of 4 right: .75 * .25 / 2
+    0.09375
+    """
+    won, of = _parts(sites)[measure]
+    counted, total = of > 0, of.sum()
+    if measure != "auc":
+        share = (won.sum() + 1) / (total + 2)
+        return float(share * (1 - share) / total) if total else np.nan
+    cases, people = (sites[name].to_numpy(dtype=float)[counted] for name in ("n_cases", "n"))
+    scarce = np.minimum(cases, people - cases).sum()
+    area = (_ratio(won, of) * scarce + 1) / (scarce + 2)
+    variances = auc_variance(float(ndtri(area)), 0.0, cases, people - cases)
+    return float(variances @ (of[counted] / total) ** 2)
 
 
 def pseudo_values(won_a: np.ndarray, of_a: np.ndarray, won_b: np.ndarray, of_b: np.ndarray) -> np.ndarray:

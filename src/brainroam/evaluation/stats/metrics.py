@@ -1,17 +1,7 @@
 """How well a method does at one site, and over sites.
 
-The mean over sites has one rule, `mean_over_sites`, wherever brainroam prints one. Site s with m cases and n controls
-has the weight
-
-    w_s = min(m, n, 20)
-
-so a site counts fully from 20 people of the rarer class on, below that in proportion, and a site of one class not at
-all.
-The variance of an AUC goes with 1 / min(m, n), and sites differ among themselves by about as much as 20 + 20 people
-scatter, so more people than that add little to what a site says about the next one. Weights depend on numbers of people
-alone: all methods have the same, a mean of differences is the difference of means, and no result weights itself.
-
-The AUC is in `brainroam.core.targets`, because inner sites are chosen by it too.
+What is measured of a site is in `brainroam.data.target`: of two classes in `sites_two`, and how much a site counts in
+`weights`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,106 +10,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.special import logit
 
-from brainroam.core.calibration import fit_logistic, to_prevalence
+from brainroam.data.target.logistic import to_prevalence
 from brainroam.data.target.order import auc as auc
 from brainroam.data.target.order import aucs as aucs
+from brainroam.data.target.sites_two import METRICS as METRICS
+from brainroam.data.target.sites_two import calibration as calibration
+from brainroam.data.target.sites_two import over_sites as over_sites
+from brainroam.data.target.sites_two import site_metrics as site_metrics
+from brainroam.data.target.weights import FULL as FULL
+from brainroam.data.target.weights import JUDGED as JUDGED
+from brainroam.data.target.weights import MIN_WEIGHT as MIN_WEIGHT
+from brainroam.data.target.weights import has_enough_people as has_enough_people
+from brainroam.data.target.weights import may_be_named as may_be_named
+from brainroam.data.target.weights import mean_over_sites as mean_over_sites
+from brainroam.data.target.weights import number_of_sites as number_of_sites
+from brainroam.data.target.weights import site_weights as site_weights
 from brainroam.errors import DataError, listed
 
-METRICS = (
-    "auc",
-    "acc",
-    "balanced_acc",
-    "sensitivity",
-    "specificity",
-    "brier",
-    "calibration_slope",
-    "calibration_intercept",
-)
-FULL = 20  # people of the rarer class from which on a site counts fully
-JUDGED = 5  # people of the rarer class below which a site is listed, but never named as the worst
-MIN_WEIGHT = 2.5  # `number_of_sites` below which there is no interval: two sites predict each other
 #: The rule of `mean_over_sites`, for the foot of a table.
 RULE = f"mean over sites, each weighted by its people of the rarer class, {FULL} at most"
-SURE = 1e-6  # probabilities are held this far from 0 and 1 before their logit is taken
-
-
-def calibration(label: np.ndarray, probability: np.ndarray) -> tuple[float, float]:
-    """Slope and intercept of the logistic recalibration ``logit P(case) = intercept + slope * logit(probability)``.
-
-    A perfectly calibrated probability has slope 1 and intercept 0; a slope below 1 means too extreme, an intercept
-    below 0 too many cases predicted. The estimate exists only when the classes overlap: with separated classes, one
-    class, or a constant probability both are NaN.
-
-    Examples
-    --------
-    >>> label, p = np.array([0, 0, 0, 1, 0, 1, 1, 1]), np.array([0.2, 0.2, 0.2, 0.2, 0.8, 0.8, 0.8, 0.8])
-    >>> slope, intercept = calibration(label, p)
-    >>> round(slope, 3), abs(intercept) < 1e-6
-    (0.792, True)
-    """
-    y, p = np.asarray(label, dtype=float), np.asarray(probability, dtype=float)
-    x = logit(np.clip(p, SURE, 1 - SURE))
-    cases, controls = x[y == 1], x[y == 0]
-    # Silvapulle (1981): the maximum is finite exactly when each class reaches beyond the other's edge.
-    if not (len(cases) and len(controls) and cases.min() < controls.max() and controls.min() < cases.max()):
-        return float("nan"), float("nan")
-    design = np.column_stack([(x - x.mean()) / x.std(), np.ones_like(x)])
-    steep, height = fit_logistic(design, y, np.ones(len(y)))
-    slope = steep / x.std()
-    return float(slope), float(height - slope * x.mean())
-
-
-def site_metrics(
-    label: np.ndarray, score: np.ndarray, threshold: float, probability: np.ndarray
-) -> dict[str, float | int]:
-    """Every metric of one held-out site.
-
-    Parameters
-    ----------
-    label : ndarray of shape (N,)
-        1 for cases, 0 for controls.
-    score : ndarray of shape (N,)
-        The higher, the more likely a case.
-    threshold : float
-        A person scoring at least this is called a case; it must come from the training sites. NaN where there is none,
-        and then so are the metrics of decisions.
-    probability : ndarray of shape (N,)
-        Probability of being a case; NaN when the method has none, and then so are Brier score and calibration.
-
-    Returns
-    -------
-    dict
-        ``n``, ``n_cases`` and every name in `METRICS`. What a site cannot tell is NaN: with one class only, AUC,
-        balanced accuracy, calibration, and the sensitivity or specificity of the absent class.
-
-    Examples
-    --------
-    >>> result = site_metrics(np.array([1, 1, 0, 0]), np.array([3, 1, 2, 1]), 1.5, np.array([0.9, 0.4, 0.6, 0.4]))
-    >>> result["auc"], result["acc"], result["sensitivity"], round(result["brier"], 4)
-    (0.625, 0.5, 0.5, 0.2225)
-    """
-    label, score, probability = np.asarray(label), np.asarray(score, dtype=float), np.asarray(probability, dtype=float)
-    is_case, called = label == 1, score >= threshold
-    sensitivity = float(called[is_case].mean()) if is_case.any() else float("nan")
-    specificity = float((~called[~is_case]).mean()) if not is_case.all() else float("nan")
-    accuracy = float((called == is_case).mean())
-    if np.isnan(threshold):
-        sensitivity = specificity = accuracy = float("nan")
-    slope, intercept = calibration(label, probability)
-    return {
-        "n": len(label),
-        "n_cases": int(is_case.sum()),
-        "auc": auc(label, score),
-        "acc": accuracy,
-        "balanced_acc": (sensitivity + specificity) / 2,
-        "sensitivity": sensitivity,
-        "specificity": specificity,
-        "brier": float(((probability - is_case) ** 2).mean()),
-        "calibration_slope": slope,
-        "calibration_intercept": intercept,
-    }
 
 
 def at_prevalence(
@@ -173,36 +83,6 @@ def average_seeds(scores: pd.DataFrame, metrics: Sequence[str] = ("n_cases", *ME
     return scores.groupby(["protocol", "method", "site"], sort=True)[columns].mean().reset_index()
 
 
-def site_weights(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
-    """The weight of each site in a mean over sites.
-
-    >>> site_weights(np.array([40, 1, 0, 12]), np.array([30, 20, 25, 15])).tolist()
-    [20.0, 1.0, 0.0, 12.0]
-    """
-    return np.minimum(np.minimum(n_cases, n_controls), FULL).astype(float)
-
-
-def has_enough_people(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
-    """Which sites have enough people of either class to be called the best or the worst.
-
-    >>> has_enough_people(np.array([40, 1, 5]), np.array([30, 20, 5])).tolist()
-    [True, False, True]
-    """
-    return np.minimum(n_cases, n_controls) >= JUDGED
-
-
-def may_be_named(n_cases: ArrayLike, n_controls: ArrayLike) -> np.ndarray:
-    """Which sites may be called the best or the worst: those that `has_enough_people`, if at least half of all do.
-
-    The worst of a few sites is not the worst: with one case in ten people it may be better than the mean.
-
-    >>> may_be_named([40, 1, 5], [30, 20, 5]).tolist(), may_be_named([5, 2, 3], [40, 40, 40]).tolist()
-    ([True, False, True], [False, False, False])
-    """
-    enough = has_enough_people(n_cases, n_controls)
-    return enough & (2 * enough.sum() >= enough.size)
-
-
 def by_site(**columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
     """Columns of the same sites as arrays in one order: as they stand, or by name where sites are named.
 
@@ -230,69 +110,3 @@ def by_site(**columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
         shapes = [f"{name} of shape {x.shape}" for name, x in zip(columns, arrays, strict=True)]
         raise DataError(f"one number is needed for each of the same sites; there are {' and '.join(shapes)}")
     return arrays
-
-
-def mean_over_sites(values: ArrayLike, weights: ArrayLike) -> float:
-    """Weighted mean over the sites that have a value and a weight; NaN of none.
-
-    >>> mean_over_sites(np.array([0.7, 0.8, 0.0, np.nan]), np.array([20.0, 20, 1, 0])).__round__(3)
-    0.732
-    """
-    values, weights = np.asarray(values, dtype=float), np.asarray(weights, dtype=float)
-    measured = np.isfinite(values) & (weights > 0)
-    return float(np.average(values[measured], weights=weights[measured])) if measured.any() else float("nan")
-
-
-def number_of_sites(weights: ArrayLike) -> float:
-    """What weighted sites amount to: (sum w)^2 / sum w^2, the number of sites if all weigh the same.
-
-    >>> number_of_sites(np.full(10, 20)), round(number_of_sites(np.array([20] * 10 + [1])), 2)
-    (10.0, 10.1)
-    """
-    w = np.asarray(weights, dtype=float)
-    return float(w.sum() ** 2 / (w @ w)) if w.any() else 0.0
-
-
-def over_sites(per_site: pd.DataFrame) -> dict[str, float | int | str]:
-    """Summarise the rows of one method, one per site (see `average_seeds`).
-
-    Every metric is a `mean_over_sites`. Beside it stand the concordance within sites, in which each pair of a case and
-    a control of one site counts once, the standard deviation of the AUC between sites, and the worst site by AUC among
-    those that may be called so (`may_be_named`), unless all of them are above the mean. Calibration is summarised by
-    the median: near separation at one small site sends its slope to infinity, and the mean with it.
-
-    Examples
-    --------
-    >>> sites = pd.DataFrame({"site": ["A", "B", "C"], "n": [40, 50, 21], "n_cases": [20, 30, 1]})
-    >>> found = over_sites(sites.assign(auc=[0.6, 0.8, 0.0]))
-    >>> found["worst_site"], round(found["auc"], 3), found["n_sites"]
-    ('A', 0.683, 3)
-    """
-    measured = per_site.dropna(subset="auc")
-    cases, values = measured["n_cases"].to_numpy(dtype=float), measured["auc"].to_numpy(dtype=float)
-    controls = measured["n"].to_numpy(dtype=float) - cases
-    weights, mean = site_weights(cases, controls), mean_over_sites(values, site_weights(cases, controls))
-    large = measured[may_be_named(cases, controls)]
-    worst = None if large.empty or large["auc"].min() > mean else large.loc[large["auc"].idxmin()]
-    result: dict[str, float | int | str] = {
-        "n_sites": len(measured),
-        "auc": mean,
-        "auc_sd": _spread(values, weights, mean),
-        "concordance": mean_over_sites(values, cases * controls),
-        "worst_auc": float("nan") if worst is None else worst["auc"],
-        "worst_site": "" if worst is None else worst["site"],
-    }
-    for name in METRICS[1:]:
-        if name.startswith("calibration") and name in per_site:
-            result[name] = per_site[name].median()
-        elif name in per_site:
-            result[name] = mean_over_sites(measured[name].to_numpy(), weights)
-    return result
-
-
-def _spread(values: np.ndarray, weights: np.ndarray, mean: float) -> float:
-    """Standard deviation between sites: sum p (A - mean)^2 / (1 - sum p^2) with p the weights as shares."""
-    k = number_of_sites(weights)
-    if len(values) < 2 or k <= 1:
-        return float("nan")
-    return float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / (1 - 1 / k)))

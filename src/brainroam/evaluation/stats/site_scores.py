@@ -1,149 +1,235 @@
-"""From tidy predictions to arrays: per-site AUCs, one protocol at a time.
+"""From tidy predictions to arrays: the order of people at each site, one protocol at a time.
 
 Scores of different folds come from different models and are never ranked against each other.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.people import persons
+from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.base import Place
 from brainroam.errors import RunsError, listed
 from brainroam.evaluation.splits import UNITS
-from brainroam.evaluation.stats.metrics import aucs, site_weights
+from brainroam.evaluation.stats import verdict as models
 from brainroam.evaluation.stats.paired import CorrectedT, left_out_t, nadeau_bengio
-from brainroam.evaluation.stats.verdict import site_intervals
+from brainroam.evaluation.stats.verdict import Verdict
 
-COLUMNS = ("method", "protocol", "site", "seed", "subject", "label", "score")
+COLUMNS = ("method", "protocol", "site", "seed", "subject", "label")
 WORKS = 0.6  # AUC of other sites from which one below chance is no chance
+#: Why a protocol does not predict the next site, whatever the data and whatever is predicted.
+WITHOUT_NEXT = {
+    "halves": "no prediction for the next site: an average over models of random halves differs less between sites "
+    "than one model does; leave-one-site-out predicts it",
+    "cv": "in-distribution folds say nothing about the next site",
+}
+WHERE = {
+    "loso": "a site it has never seen",
+    "loio": "a site of an unseen institution",
+    "halves": "a site it has never seen",
+    "cv": "a site it knows",
+}
 
 
 @dataclass(frozen=True)
 class SiteScores:
     """What one protocol says about every method, site by site; for ``cv`` a fold stands in the place of a site.
 
-    ``auc`` and ``n_folds`` have shape (E sites, M methods): the AUC averaged over the runs that tested the site (seeds;
-    for ``halves`` also repeats), NaN where a method has none, and in how many folds that was. ``institutions`` are
-    those of the sites, each site its own where none are given; ``unit`` is what a row is.
+    ``values`` and ``n_folds`` have shape (E sites, M methods): the figure of the target's order (an AUC, a correlation)
+    averaged over the runs that tested the site (seeds; for ``halves`` also repeats), NaN where a method has none, and
+    in how many folds that was. ``counts`` (E, groups) are the people, ``parts`` (E, M, P) what else tells how uncertain
+    a value is. ``without`` are sites that have no figure, such as those of one class. ``institutions`` are those of the
+    sites, each site its own where none are given; ``unit`` is what a row is.
     """
 
     protocol: str
+    target: Target
     methods: list[str]
     sites: list[str]
-    one_class: list[str]
-    n_cases: np.ndarray
-    n_controls: np.ndarray
-    auc: np.ndarray
+    without: list[str]
+    counts: np.ndarray
+    values: np.ndarray
+    parts: np.ndarray
     n_folds: np.ndarray
     test_over_train: float
     institutions: list[str]
     unit: str
     together: np.ndarray | None = None  # of institutions: the weights of their sites, added up
 
-    def by_institution(self) -> "SiteScores":
-        """The same with the sites of one institution as one, as results at two of them are alike.
+    @cached_property
+    def averaged(self) -> np.ndarray:
+        """The values (E, M) on the scale on which they are averaged and compared."""
+        return self.target.order.figure.forward(self.values)
 
-        Its AUC is the mean of theirs with the weights of sites, its people are theirs together, and so is its weight: a
-        mean over institutions is that over sites. Where no two sites share an institution this is what it was.
-        """
+    @cached_property
+    def _by_institution(self) -> "SiteScores":
         names, code = np.unique(self.institutions, return_inverse=True)
         if len(names) == len(self.sites):
             return self
-        member = (code == np.arange(len(names))[:, None]).astype(int)
-        weight = self.weights[:, None] * np.isfinite(self.auc)
+        member = (code == np.arange(len(names))[:, None]).astype(float)
+        weight = self.weights[:, None] * np.isfinite(self.values)
         with np.errstate(invalid="ignore"):
-            auc = (member @ (weight * np.nan_to_num(self.auc))) / (member @ weight)
+            share = weight / (member.T @ (member @ weight))
+            values = self.target.order.figure.back(member @ (share * np.nan_to_num(self.averaged)))
+        values = np.where(member @ weight > 0, values, np.nan)
         return replace(
             self,
             sites=names.tolist(),
-            n_cases=member @ self.n_cases,
-            n_controls=member @ self.n_controls,
-            auc=auc,
-            n_folds=member @ self.n_folds,
+            counts=(member @ self.counts).astype(self.counts.dtype),
+            values=values,
+            parts=np.einsum("is,sm,smp->imp", member, np.nan_to_num(share) ** 2, np.nan_to_num(self.parts)),
+            n_folds=(member @ self.n_folds).astype(int),
             institutions=names.tolist(),
             unit="institution",
             together=member @ self.weights,
         )
 
+    def by_institution(self) -> "SiteScores":
+        """The same with the sites of one institution as one, as results at two of them are alike.
+
+        Its value is the mean of theirs with the weights of sites, its people are theirs together, and so is its weight:
+        a mean over institutions is that over sites. Where no two sites share an institution this is what it was.
+        """
+        return self._by_institution
+
+    @property
+    def place(self) -> Place:
+        """Where people were held out, in words."""
+        shared = self.by_institution() is not self
+        following = "a site of another institution" if shared else f"the next {self.unit}"
+        return Place(WHERE[self.protocol], following, self.unit)
+
     @property
     def weights(self) -> np.ndarray:
-        """The weight of each site in a mean, see `metrics.site_weights`."""
-        return site_weights(self.n_cases, self.n_controls) if self.together is None else self.together
+        """The weight of each site in a mean."""
+        return self.target.order.weights(self.counts) if self.together is None else self.together
+
+    def verdict(self, method: str) -> Verdict:
+        """The mean of a method with its interval; of protocols that predict it, the next site.
+
+        The next site is one of another institution where some share one. It differs from these by what institutions
+        differ by, and by what the sites of one do, which a mean over its sites hides: the wider of both predictions
+        holds.
+        """
+        if self.protocol == "cv":
+            return self._over_folds(method)
+        units = self.by_institution()
+        judged = self._judge(method)
+        if units is not self:
+            wider = units._judge(method)
+            low, high = min(wider.next_low, judged.next_low), max(wider.next_high, judged.next_high)  # NaN stays
+            reason = wider.reason.replace("sites", "institutions")
+            judged = replace(wider, mean=judged.mean, next_low=low, next_high=high, reason=reason)
+        if self.protocol in WITHOUT_NEXT and not np.isnan(judged.low):
+            reason = WITHOUT_NEXT[self.protocol]
+            return replace(judged, next_low=np.nan, next_high=np.nan, tau=np.nan, reason=reason)
+        return judged
+
+    def _judge(self, method: str) -> Verdict:
+        j = self.methods.index(method)
+        return self.target.order.judge(self.values[:, j], self.counts, self.parts[:, j], models)
+
+    def _over_folds(self, method: str) -> Verdict:
+        """Mean and interval over in-distribution folds, which share training people; nothing of the next site."""
+        figure, values = self.target.order.figure, self.averaged[:, self.methods.index(method)]
+        measured = np.isfinite(values)
+        corrected = nadeau_bengio(values[measured], self.test_over_train, self.weights[measured])
+        ends = figure.back(np.array([corrected.mean, corrected.low, corrected.high]))
+        mean, low, high = np.clip(ends, *figure.span).tolist()
+        return Verdict(int(measured.sum()), mean, low, high, reason=WITHOUT_NEXT["cv"])
 
     def intervals(self, method: str) -> pd.DataFrame:
-        """Sites that have an AUC, best first: ``site``, ``n_cases``, ``n``, ``auc``, ``low`` and ``high``."""
-        auc, people = self.auc[:, self.methods.index(method)], self.n_cases + self.n_controls
-        known = np.isfinite(auc)
-        low, high = site_intervals(auc[known], self.n_cases[known], self.n_controls[known])
-        frame = pd.DataFrame({"site": self.sites, "n_cases": self.n_cases, "n": people, "auc": auc})[known]
-        ordered = frame.assign(low=low, high=high).sort_values("auc", ascending=False, kind="stable")
+        """Sites that have a value, best first: ``site``, people, the figure, ``low`` and ``high``."""
+        values, order = self.values[:, self.methods.index(method)], self.target.order
+        known = np.isfinite(values)
+        low, high = order.intervals(values[known], self.counts[known], models)
+        people = pd.DataFrame({name: self.counts[:, k] for k, name in enumerate(order.counted)})
+        frame = pd.DataFrame({"site": self.sites, **people, "n": self.counts.sum(axis=1), order.figure.name: values})
+        frame = frame.assign(named=order.may_be_named(self.counts))[known]
+        ordered = frame.assign(low=low, high=high).sort_values(order.figure.name, ascending=False, kind="stable")
         return ordered.reset_index(drop=True)
 
     def reversed_sites(self, method: str) -> pd.DataFrame:
-        """Rows of `intervals` wholly below .5, with the median of the ``others``, where that is at least `WORKS`."""
-        sites = self.intervals(method)
-        below = sites["high"] < 0.5
-        others = sites.loc[~below, "auc"].median()
-        return sites[below & (others >= WORKS)].assign(others=others)
+        """Rows of `intervals` wholly below chance, with the median of the ``others``, where that is well above it."""
+        sites, figure = self.intervals(method), self.target.order.figure
+        below = sites["high"] < figure.chance
+        others = sites.loc[~below, figure.name].median()
+        return sites[below & (others >= figure.chance + WORKS - 0.5)].assign(others=others)
 
     def differences(self, method: str, against: str) -> np.ndarray:
-        """AUC of one method minus that of another, NaN at the sites where one of them has none."""
-        return self.auc[:, self.methods.index(method)] - self.auc[:, self.methods.index(against)]
+        """One method minus another, on the scale that is averaged; NaN at the sites where one of them has none."""
+        return self.averaged[:, self.methods.index(method)] - self.averaged[:, self.methods.index(against)]
 
     def paired(self, method: str, against: str) -> CorrectedT:
         """Test and interval of these differences, corrected for training people or sites that results share."""
         gap = self.differences(method, against)
-        measured = np.isfinite(gap)
+        measured = np.isfinite(gap) & (self.weights > 0)
         gap, weights = gap[measured], self.weights[measured]
         return nadeau_bengio(gap, self.test_over_train, weights) if self.protocol == "cv" else left_out_t(gap, weights)
 
+    def mean(self, method: str, beside: str) -> float:
+        """The mean figure of a method over the sites that another has, too."""
+        both = np.isfinite(self.differences(method, beside))
+        values = np.where(both, self.values[:, self.methods.index(method)], np.nan)
+        return self.target.order.figure.mean(values, self.weights)
 
-def gather(predictions: pd.DataFrame, protocol: str) -> SiteScores:
-    """Collect the site scores of one protocol from the predictions table.
+
+def gather(predictions: pd.DataFrame, protocol: str, target: Target = TWO_CLASSES) -> SiteScores:
+    """Collect what sites say under one protocol from the predictions table.
 
     Parameters
     ----------
     predictions : DataFrame
-        One row per method, protocol, site, fold (the site where not given), seed and subject, with ``label``, ``score``
-        and, where people have several scans, ``person``: each counts once, with the mean score of the scans. At each
-        site all methods and runs must have scored the same people; how many seeds a method has is its own affair.
+        One row per method, protocol, site, fold (the site where not given), seed and subject, with ``label``, what the
+        target ranks people by (``score`` of two classes) and, where people have several scans, ``person``: each counts
+        once, with the mean over the scans. At each site all methods and runs must have scored the same people; how many
+        seeds a method has is its own affair.
+    protocol : str
+    target : Target
 
     Examples
     --------
     >>> predictions = pd.DataFrame({"protocol": "loso", "method": "core", "site": list("AAABBB"), "seed": 0,
     ...     "subject": list("123456"), "label": [1, 1, 0, 1, 0, 0], "score": [3.0, 1, 2, 3, 2, 1]})
-    >>> gather(predictions, "loso").auc.tolist()
+    >>> gather(predictions, "loso").values.tolist()
     [[0.5], [1.0]]
     """
-    rows = predictions[predictions["protocol"] == protocol]
+    rows, order = predictions[predictions["protocol"] == protocol], target.order
     if "fold" not in rows:
         rows = rows.assign(fold=rows["site"])
     methods = sorted(rows["method"].unique())
-    sites, one_class, cases, controls, means, counts = [], [], [], [], [], []
+    sites, without, counts, values, parts, folds = [], [], [], [], [], []
     for site, people in rows.groupby("site", sort=True):
-        label, runs = _scores_of_site(str(site), people)
-        m = int((label == 1).sum())
-        if m in (0, len(label)):
-            one_class.append(str(site))
+        label, runs = _scores_of_site(str(site), people, target)
+        found = {
+            name: [(order.value(label, score), *order.parts(label, score)) for score in runs[name]] for name in runs
+        }
+        nothing = np.full(len(next(iter(found.values()))[0]), np.nan)
+        means = np.array([np.mean(found[name], axis=0) if name in found else nothing for name in methods])
+        if np.isnan(means[:, 0]).all():
+            without.append(str(site))
             continue
         sites.append(str(site))
-        cases.append(m)
-        controls.append(len(label) - m)
-        means.append([aucs(label, runs[name]).mean() if name in runs else np.nan for name in methods])
-        counts.append(people.groupby("method")["fold"].nunique().reindex(methods, fill_value=0))
+        counts.append(order.counts(label))
+        values.append(means[:, 0])
+        parts.append(means[:, 1:])
+        folds.append(people.groupby("method")["fold"].nunique().reindex(methods, fill_value=0))
     person = persons(rows)
     n_people, n_test = person.nunique(), person.groupby(rows["site"]).nunique().mean()
     shape = (len(sites), len(methods))
     return SiteScores(
         protocol,
+        target,
         methods,
         sites,
-        one_class,
-        np.array(cases, dtype=int),
-        np.array(controls, dtype=int),
-        np.array(means, dtype=float).reshape(shape),
-        np.array(counts, dtype=int).reshape(shape),
+        without,
+        np.array(counts, dtype=int).reshape(len(sites), -1) if sites else np.zeros((0, len(order.counted)), dtype=int),
+        np.array(values, dtype=float).reshape(shape),
+        np.array(parts, dtype=float).reshape(*shape, -1) if sites else np.zeros((*shape, 0)),
+        np.array(folds, dtype=int).reshape(shape),
         n_test / (n_people - n_test) if n_people > n_test else np.nan,
         [_institution(rows[rows["site"] == site], site) for site in sites],
         UNITS.get(protocol, "site"),
@@ -156,28 +242,29 @@ def _institution(people: pd.DataFrame, site: str) -> str:
     return str(named[0]) if len(named) == 1 and str(named[0]) else site
 
 
-def _scores_of_site(site: str, people: pd.DataFrame) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Labels (N,) and, per method, scores (n_runs, N), everybody once and in the same order."""
+def _scores_of_site(site: str, people: pd.DataFrame, target: Target) -> tuple[np.ndarray, dict[str, list[np.ndarray]]]:
+    """Labels (N,) and, per method, what its runs rank people by, everybody once and in the same order."""
     run = ["method", "fold", "seed"]
     if people.duplicated([*run, "subject"]).any():
         raise RunsError(f"site {site}: the predictions hold one person twice for one method and seed; redo the run")
-    wide = people.pivot(index="subject", columns=run, values="score")
-    holes = wide.columns[wide.isna().any()]
-    if len(holes):
-        method, _, seed = holes[0]
-        who = listed(wide.index[wide[holes[0]].isna()])
-        raise RunsError(
-            f"site {site}: method {method!r} (seed {seed}) has no score for {who}, who were scored by others; "
-            "only methods scored on the same people can be compared: redo that run, or leave the method out"
-        )
     labels = people.groupby("subject")["label"]
     if labels.nunique().max() > 1:
         raise RunsError(f"site {site}: runs disagree about the label of a person; they belong to different cohorts")
-    label = labels.first().loc[wide.index]
-    once = people.drop_duplicates("subject").set_index("subject", drop=False).loc[wide.index]
-    person = persons(once)
-    if person.duplicated().any():
-        wide = wide.groupby([person, label]).mean()
-        label = wide.index.to_frame()["label"]
-    runs = {str(name): wide[name].to_numpy(dtype=float).T for name in wide.columns.unique("method")}
-    return label.to_numpy(dtype=int), runs
+    label = labels.first()
+    once = people.drop_duplicates("subject").set_index("subject", drop=False).loc[label.index]
+    person = persons(once).to_numpy()
+    runs: dict[str, list[np.ndarray]] = {}
+    for (method, _, seed), rows in people.groupby(run, sort=True):
+        scores = rows.set_index("subject")[target.ranked_by].reindex(label.index)
+        holes = scores.isna().any(axis=1)
+        if holes.any():
+            raise RunsError(
+                f"site {site}: method {method!r} (seed {seed}) has no score for {listed(label.index[holes])}, who were "
+                "scored by others; only methods scored on the same people can be compared: redo that run, or leave the "
+                "method out"
+            )
+        means = scores.groupby([person, label.to_numpy()]).mean() if len(set(person)) < len(person) else scores
+        runs.setdefault(str(method), []).append(target.ranked(means))
+    if len(set(person)) < len(person):
+        label = label.groupby([person, label.to_numpy()]).first()
+    return label.to_numpy(dtype=float), runs

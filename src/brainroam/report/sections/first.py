@@ -90,9 +90,9 @@ class SiteForestDisplay(NotebookDisplay):
         gathered = gather(rows, "loso")
         runs = [
             {"method": SUBJECT, "protocol": "loso", "site": name, "seed": 0, "auc": value}
-            for name, value in zip(gathered.sites, gathered.auc[:, 0], strict=True)
+            for name, value in zip(gathered.sites, gathered.values[:, 0], strict=True)
         ]
-        scores = pd.DataFrame([*runs, *(runs[0] | {"site": s, "auc": np.nan} for s in gathered.one_class)])
+        scores = pd.DataFrame([*runs, *(runs[0] | {"site": s, "auc": np.nan} for s in gathered.without)])
         data = ReportData(Results(scores, rows, {"commands": [], "sites": []}), SUBJECT, "loso")
         sites = gathered.intervals(gathered.methods[0])
         return cls(sites, data.summary)

@@ -199,7 +199,7 @@ def sites_section(data: ReportData) -> Section:
         table=table(metrics, columns, "auc-by-site", f"{data.method} at every held-out {data.unit}, seeds averaged"),
         unit=data.unit,
         spread=_spread(data),
-        one_class=data.gathered.one_class,
+        one_class=data.gathered.without,
         every=_every(data),
     )
     return Section(
