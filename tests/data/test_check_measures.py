@@ -258,3 +258,36 @@ def test_regions_without_edges_are_named_in_every_block():
     ):
         finding = found(cohort)["missing-rois"]
         assert finding.message.startswith(begins) and finding.subjects == (TABLE["subject"].iloc[2],)
+
+
+def coarse(n=600, seed=0):
+    """Four columns of 0 and 1 and one of three levels: hundreds of people share a row."""
+    rng = np.random.default_rng(seed)
+    values = np.column_stack([rng.integers(0, 2, (n, 4)), rng.integers(0, 3, n)[:, None] == [0, 1, 2]]).astype(float)
+    names = ["hypoxia", "shift", "tsah", "edh", "ct=I", "ct=II", "ct=III"]
+    people = {"subject": [f"p{k}" for k in range(n)], "site": [f"S{k % 4}" for k in range(n)]}
+    return values, names, pd.DataFrame(people | {"label": rng.integers(0, 2, n)})
+
+
+def test_rows_of_few_values_that_agree_by_chance_are_no_copies():
+    values, names, people = coarse()
+    cohort = Cohort(list(values[:, None]), people, columns_of_table(names), measure="table")
+    assert find_duplicates(cohort) == []
+    report = check_cohort(cohort)
+    assert not [finding for finding in report.findings if finding.code == "identical-people"] and report.usable
+    assert "600 people have the measures" in found(cohort)["alike-by-chance"].message
+
+
+def test_an_improbable_match_among_coarse_columns_is_a_copy_and_ten_are_named():
+    values, names, people = coarse()
+    measured = np.column_stack([values, np.random.default_rng(1).normal(size=(len(values), 4)).round(3)])
+    measured[300:325] = measured[:25]
+    columns = columns_of_table([*names, "hb", "glucose", "sodium", "ph"])
+    cohort = Cohort(list(measured[:, None]), people, columns, measure="table")
+    report = check_cohort(cohort)
+    named = [finding for finding in report.findings if finding.code == "identical-people"]
+    assert [finding.subjects for finding in named] == [(f"p{k}", f"p{300 + k}") for k in range(10)]
+    assert (
+        "15 people more"
+        in found(Cohort(list(measured[:, None]), people, columns, measure="table"))["identical-measures"].message
+    )

@@ -6,6 +6,15 @@ around zero, and a pair far outside the bulk of all pairs is one person.
 
 Memory is bounded for any number of people: of many, evenly spaced edges stand for all, pairs are looked at some people
 at a time, and of all similarities only a histogram is kept, from which the bulk is read.
+
+Rows of a table whose columns hold few different values agree by chance. With p_j(v) the share of people who have the
+value v in column j, two people agree in a row x, or in one that is rarer, with a probability of at most
+q(x) = prod_j p_j(x_j) if columns are independent; so n people have at most
+
+    n (n - 1) / 2  q(x)
+
+such pairs on average. A pair is a copy where that is below `CHANCE`. Levels of one column of words are one column
+there, and columns that say who lacks another are none.
 """
 
 import re
@@ -19,11 +28,13 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.readers.clinical import LACKS, LEVEL
 
 MIN_SIMILARITY = 0.75
 NEARLY_ONE, MIN_DEVIATION = 1 - 1e-6, 0.1  # so that the last digits of single precision make nobody stand out
 N_BINS, Z_LIMIT = 200_000, 10.0  # of the histogram of arctanh(similarity)
 PEOPLE_AT_A_TIME = 256
+CHANCE = 0.01  # pairs expected by chance, below which two equal rows of a table are copies
 PROFILE_BYTES, MIN_EDGES = 400e6, 1024  # of everybody's profiles; at least so many edges each
 MIN_ROBUST_Z = 7  # with few regions chance alone makes profiles alike; their spread then raises the bar
 
@@ -72,7 +83,7 @@ def find_duplicates(cohort: Cohort, edges: np.ndarray | None = None) -> list[Dup
 
 
 def identical_pairs(cohort: Cohort) -> list[tuple[int, int]]:
-    """Positions of all pairs of people with the same measurements bit by bit.
+    """Positions of all pairs of people with the same measurements bit by bit; of rows of a table those not by chance.
 
     >>> from brainroam.data.synthetic import make_cohort
     >>> cohort = make_cohort(n_sites=2, n_per_site=4, n_rois=8)
@@ -84,8 +95,22 @@ def identical_pairs(cohort: Cohort) -> list[tuple[int, int]]:
     if not len(alike):
         return []
     alike = alike[~cohort.missing_rois[alike].all(axis=1)]  # empty scans are all alike, but no copies
+    if cohort.measure == "table":
+        alike = alike[_expected_pairs(cohort)[alike] < CHANCE]
     pairs = _groups_to_pairs(digests[alike].tolist())
     return [(int(alike[i]), int(alike[j])) for i, j in pairs]
+
+
+def _expected_pairs(cohort: Cohort) -> np.ndarray:
+    """n (n - 1) / 2 q(x) of each person's row (n,)."""
+    frame = pd.DataFrame(np.concatenate(cohort.series), columns=list(cohort.atlas.labels))
+    words = [name.rpartition(LEVEL)[0] or name for name in frame]
+    log_share = np.zeros(len(frame))
+    for name in dict.fromkeys(word for word in words if not word.endswith(LACKS)):
+        columns = frame.loc[:, [word == name for word in words]]
+        same = columns.groupby(list(columns), dropna=False)[columns.columns[0]].transform("size")
+        log_share += np.log(same / len(frame)).to_numpy()
+    return len(frame) * (len(frame) - 1) / 2 * np.exp(log_share)
 
 
 def correlations(cohort: Cohort) -> np.ndarray:

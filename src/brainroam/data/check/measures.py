@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from brainroam.data.check.duplicates import correlations
+from brainroam.data.check.duplicates import correlations, identical_pairs
 from brainroam.data.check.report import Finding
 from brainroam.data.check.series import copies
 from brainroam.data.check.site_pattern import unlike_sites
@@ -28,6 +28,7 @@ ALIKE = 1.5  # factors of one unit: the largest over the smallest
 MANY_SITES = 3  # with other units, beyond which they are one finding
 MANY = 0.05  # share of people with a zero in a column whose others are all positive
 
+MOST_PAIRS = 10  # of people with identical measures that are named
 FEWEST = 5  # people of a site, or columns, from which on it can be compared
 IS_AGE = 0.98  # correlation with age
 MANY_COPIES = 0.2  # share of columns
@@ -382,15 +383,22 @@ def zeros(cohort: Cohort) -> Iterator[Finding]:
 
 
 def copied_rows(cohort: Cohort) -> Iterator[Finding]:
-    """People with the very same measures, each with the first of them."""
-    digests = np.array(cohort.series_digests)
-    present = ~cohort.missing_rois.all(axis=1)
+    """People with the very same measures, more than chance explains, each with the first of them."""
+    first: dict[int, int] = {}
+    for one, other in identical_pairs(cohort):
+        first.setdefault(other, first.get(one, one))
     remedy = "one person on both sides of a split leaks the label"
-    for digest in np.unique(digests[present]):
-        people = cohort.table[present & (digests == digest)]
-        first = people.iloc[0]
-        for _, other in people.iloc[1:].iterrows():
-            pair = first["subject"], other["subject"]
-            message = f"{listed(pair)} have identical measures"
-            message += ", and opposite labels" if first["label"] != other["label"] else ""
-            yield Finding("error", "identical-people", message, remedy, subjects=pair)
+    for one, other in [(cohort.table.iloc[a], cohort.table.iloc[b]) for b, a in list(first.items())[:MOST_PAIRS]]:
+        pair = one["subject"], other["subject"]
+        message = f"{listed(pair)} have identical measures"
+        message += ", and opposite labels" if one["label"] != other["label"] else ""
+        yield Finding("error", "identical-people", message, remedy, subjects=pair)
+    if len(first) > MOST_PAIRS:
+        message = f"{len(first) - MOST_PAIRS} people more have the measures of another"
+        yield Finding("error", "identical-measures", message, remedy)
+    by_chance = pd.Series(cohort.series_digests).duplicated(keep=False).sum() - len({*first, *first.values()})
+    if by_chance:
+        message = (
+            f"{counted(by_chance, 'person has', 'people have')} the measures of somebody else, as chance would have"
+        )
+        yield Finding("note", "alike-by-chance", f"{message} it in columns of so few values", "nothing")
