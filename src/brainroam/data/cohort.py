@@ -432,6 +432,12 @@ class Cohort(People):
         """The same people with other arrays of the same measure, and what was done to them in words."""
         return self.made_of(series, self._table, prepared=(*self._prepared, *steps))
 
+    def measured_by(self, features: Features) -> "Cohort":
+        """The same people with other values of the same regions or columns, which are not checked again."""
+        features.memory, features.folder = self.features.memory, self.features.folder
+        block = Block(self.measure, self.atlas, features)
+        return self._copy_with(_blocks={self.block_name: block}, _origin=None)
+
     def made_of(self, series: Sequence[np.ndarray], table: pd.DataFrame, **changed: Any) -> "Cohort":
         """A new cohort of other arrays and another table; settings that are not given are those of this one."""
         unchanged = {

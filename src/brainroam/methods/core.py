@@ -21,6 +21,7 @@ from brainroam.core.recipe import NETWORK, PAPER, Recipe, as_recipe
 from brainroam.core.site_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
+from brainroam.methods.column_scores import ColumnScores, by_scores
 from brainroam.methods.explanation import QUANTILES, TOP_AT_SITES, describe_edges, largest
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import settings_of
@@ -56,13 +57,17 @@ class Core(Method):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Fit with this seed."""
-        self.core_ = CoreModel(self.recipe, seed).fit(cohort, cohort.covariates(self.covariates))
+        self.columns_, cohort = by_scores(cohort)
+        covariates = cohort.covariates(self.covariates)
+        if cohort.measure == "table":  # age, where it is a measure itself, would be removed from itself
+            covariates = covariates.drop(columns=[name for name in covariates if name in cohort.atlas.labels])
+        self.core_ = CoreModel(self.recipe, seed).fit(cohort, covariates)
         self.inner_scores_, self.notes_ = self.core_.inner_scores_, self.core_.notes_
         return self
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The logit."""
-        return self.core_.score(cohort, cohort.table)
+        return self.core_.score(self.columns_.transform(cohort), cohort.table)
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The scaffold with its evidence, gates and contributions."""
@@ -111,7 +116,7 @@ class Core(Method):
     def gates_and_contributions(self, cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
         """Gates and contributions (n, M_S), in the order of ``scaffold_.edges``; these of K classes (n, M_S, K)."""
         parts = []
-        for some in cohort.batches():
+        for some in map(self.columns_.transform, cohort.batches()):
             nodes, reading = self.core_.nodes(some, some.table), self.core_.reading_
             parts.append((reading.gates(nodes).T, np.swapaxes(reading.contributions(nodes), 0, 1)))
         return np.concatenate([gates for gates, _ in parts]), np.concatenate([moved for _, moved in parts])
@@ -122,11 +127,12 @@ class Core(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         """See `CoreModel.state`."""
-        return self.core_.state()
+        return self.core_.state() | self.columns_.state()
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         self.core_ = CoreModel(self.recipe).load_state(state)
+        self.columns_ = ColumnScores().load_state(state)
         return self
 
 

@@ -1,6 +1,7 @@
 """Edge features of a cohort for linear methods, with missing values at the training mean.
 
-Columns of a table have units of their own: each is divided by its standard deviation within training sites.
+Columns of a table have units of their own: each is divided by its standard deviation within training sites, skewed ones
+are read by their normal scores before (`brainroam.methods.column_scores`).
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from brainroam.core.site_edges import SiteEdges
 from brainroam.core.tangent import NearMean, TangentEdges, cohort_covariances
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import edge_vectors
+from brainroam.methods.column_scores import ColumnScores, by_scores
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,18 @@ class EdgeFeatures:
     kind : {"pearson", "log", "partial", "tangent"}
         For ``"tangent"`` the reference is learned from the training people too.
     scaled : bool
-        Whether columns of a table are divided by their standard deviation within training sites.
+        Whether columns of a table are divided by their standard deviation within training sites, skewed ones after
+        they were read by their normal scores.
     """
 
     def __init__(self, kind: str, scaled: bool = True) -> None:
         self.kind, self.scaled = kind, scaled
+        self.columns_ = ColumnScores().load_state({})
 
     def fit_transform(self, cohort: Cohort) -> np.ndarray:
         """Learn the fill-in (and the tangent reference) from the training people and return their features."""
+        if self.scaled:
+            self.columns_, cohort = by_scores(cohort)
         if self.kind == "tangent":
             training = tangent_training(cohort)
             self.tangent_, values = training.space, training.edges
@@ -66,6 +72,7 @@ class EdgeFeatures:
 
     def transform(self, cohort: Cohort) -> np.ndarray:
         """Features of new people, person by person."""
+        cohort = self.columns_.transform(cohort)
         values = self.tangent_.transform(cohort.series) if self.kind == "tangent" else cohort_edges(cohort, self.kind)
         values = self._scale(values)
         return np.where(np.isfinite(values), values, self.fill_)
@@ -76,11 +83,13 @@ class EdgeFeatures:
     def state(self) -> dict[str, np.ndarray]:
         """What was learned."""
         whitening = {"whitening": self.tangent_.whitening_} if self.kind == "tangent" else {}
-        return {"fill": self.fill_, **whitening, **({} if self.scale_ is None else {"scale": self.scale_})}
+        scale = {} if self.scale_ is None else {"scale": self.scale_}
+        return {"fill": self.fill_, **whitening, **scale, **self.columns_.state()}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         self.fill_, self.scale_ = state["fill"], state.get("scale")
+        self.columns_ = ColumnScores().load_state(state)
         if self.kind == "tangent":
             self.tangent_ = TangentEdges()
             self.tangent_.whitening_ = state["whitening"]

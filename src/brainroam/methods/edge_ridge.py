@@ -9,7 +9,8 @@ moves with a nuisance variable (head motion) within site and class is projected 
 scaffold without a threshold. The threshold of the decision is learned apart, so there is no intercept, which would
 move with the share of cases.
 
-Columns of a table, which have units of their own, are divided by their standard deviation within training sites.
+Columns of a table, which have units of their own, are divided by their standard deviation within training sites; skewed
+ones are read by their normal scores first (`brainroam.methods.column_scores`).
 
 Of a number more is known. Sites differ in it, often by more than people of one site do, and what goes with it between
 sites tells its order within them too; but scanners differ as well. So the means of sites are neither removed nor
@@ -37,6 +38,7 @@ from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, training_sites
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
+from brainroam.methods.column_scores import ColumnScores, by_scores
 from brainroam.methods.explanation import linear_explanation
 from brainroam.methods.registry import register
 
@@ -65,6 +67,7 @@ class CentredReading(Method):
     kind: EdgeKind
     coef_: np.ndarray
     centre_: np.ndarray
+    columns_: ColumnScores
 
     def score(self, cohort: Cohort) -> np.ndarray:
         """The weighted sum of what was measured about the centre."""
@@ -81,11 +84,12 @@ class CentredReading(Method):
 
     def state(self) -> dict[str, np.ndarray]:
         """Weights and means."""
-        return {"coef": self.coef_, "centre": self.centre_}
+        return {"coef": self.coef_, "centre": self.centre_, **self.columns_.state()}
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         self.coef_, self.centre_ = state["coef"], state["centre"]
+        self.columns_ = ColumnScores().load_state(state)
         return self
 
     @property
@@ -94,7 +98,7 @@ class CentredReading(Method):
         return self.coef_ if self.coef_.ndim == 1 else self.coef_[:, -1]
 
     def _about_centre(self, cohort: Cohort) -> np.ndarray:
-        return zero_where_missing(cohort_edges(cohort, *self.kind) - self.centre_)
+        return zero_where_missing(cohort_edges(self.columns_.transform(cohort), *self.kind) - self.centre_)
 
 
 class EdgeRidge(CentredReading):
@@ -134,6 +138,7 @@ class EdgeRidge(CentredReading):
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Solve for the weights of all edges."""
+        self.columns_, cohort = by_scores(cohort)
         edges = self._site_edges(cohort)
         self.coef_ = self._weights(edges, cohort, [edges.sites])[0]
         self.centre_ = edges.centre(edges.sites)
@@ -141,10 +146,11 @@ class EdgeRidge(CentredReading):
 
     def out_of_fold(self, cohort: Cohort, folds: Folds, seed: int = 0) -> list[np.ndarray]:
         """As the base class; folds that leave whole sites out are solved together, and with the fit on everybody."""
-        edges = self._site_edges(cohort)
         of_folds = training_sites(cohort.table["site"].to_numpy().astype(str), folds)
         if of_folds is None:
             return super().out_of_fold(cohort, folds, seed)
+        cohort = by_scores(cohort)[1]
+        edges = self._site_edges(cohort)
         coefs = self._weights(edges, cohort, [*of_folds, edges.sites])
         return [
             edges.score(held_out, edges.centre(sites), coef)[None]

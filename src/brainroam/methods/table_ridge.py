@@ -13,6 +13,9 @@ anything. In the end there is one weight for each column. What moves with a nuis
 and class is projected out. Of several classes each is read against the rest, all with the same s. Of a number sites are
 random effects: each is one row more, as in CORE's linear reading (`brainroam.core.pathways`).
 
+Skewed columns are read by their normal scores among the training people (`brainroam.methods.column_scores`), which are
+learned anew without each inner held-out site.
+
 Connectivity matrices that are no correlations, such as counts of fibres, are read in the same way.
 """
 
@@ -31,6 +34,7 @@ from brainroam.core.site_edges import SiteEdges
 from brainroam.core.targets import indicators, learned_target, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.methods.base import score_shape
+from brainroam.methods.column_scores import by_scores
 from brainroam.methods.edge_ridge import CentredReading
 from brainroam.methods.one_against_rest import present
 from brainroam.methods.tuning import GROUPS, inner_folds
@@ -66,7 +70,8 @@ class TableRidge(CentredReading):
         readings = list(product(POWERS, penalties))
         inner = np.full((len(readings), *score_shape(len(cohort), cohort.target)), np.nan)
         for train, held_out in inner_folds(cohort, "full", seed, groups=GROUPS):
-            self.centre_, weights = self._read(cohort.subset(train), penalties)
+            self.columns_, people = by_scores(cohort.subset(train))
+            self.centre_, weights = self._read(people, penalties)
             scores = np.tensordot(self._about_centre(cohort.subset(held_out)), weights, (1, 1))  # (n, R) or (n, R, K)
             inner[:, held_out] = np.moveaxis(scores, 1, 0)
         site = cohort.table["site"].to_numpy()
@@ -74,7 +79,8 @@ class TableRidge(CentredReading):
         prior = np.outer(list(POWERS.values()), prior_of(penalties)).ravel()
         mixture = mix_readings(inner, target.astype(float), site, prior)
         self.shares_ = dict(zip(readings, mixture.believed.tolist(), strict=True))
-        self.centre_, weights = self._read(cohort, penalties)
+        self.columns_, people = by_scores(cohort)
+        self.centre_, weights = self._read(people, penalties)
         self.coef_, self.inner_scores_ = (np.tensordot(mixture.factors, each, 1) for each in (weights, inner))
         return self
 
