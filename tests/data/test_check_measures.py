@@ -291,3 +291,42 @@ def test_an_improbable_match_among_coarse_columns_is_a_copy_and_ten_are_named():
         "15 people more"
         in found(Cohort(list(measured[:, None]), people, columns, measure="table"))["identical-measures"].message
     )
+
+
+def skewed_table(n_sites=6, n_per_site=40, seed=0):
+    rng = np.random.default_rng(seed)
+    n = n_sites * n_per_site
+    people = {"subject": [f"p{k}" for k in range(n)], "site": np.repeat([f"S{k}" for k in range(n_sites)], n_per_site)}
+    people = pd.DataFrame(people | {"label": np.tile([0, 1], n // 2)})
+    return rng, people, rng.normal(size=(n, 20))
+
+
+def test_what_columns_look_like_is_said():
+    _, people, values = skewed_table()
+    values[:, :8] = np.exp(1.5 * values[:, :8])
+    values[:, 8:] = np.where(values[:, 8:] > (people["site"] != "S2").to_numpy()[:, None] - 0.3, values[:, 8:] + 9, 0)
+    said = found(Cohort(list(values[:, None]), people, columns_of_table([f"c{k}" for k in range(20)]), measure="table"))
+    message = said["columns"].message
+    assert (
+        "8 are skewed" in message and "12 have 30%" in message and "at S2 to" in message and "cells are zero" in message
+    )
+
+
+@pytest.mark.parametrize(("effects", "golden"), [([2.0], True), ([0.5] * 20, False), ([0.0], False)])
+def test_a_column_that_tells_as_much_as_all_is_named(effects, golden):
+    _, people, values = skewed_table()
+    values[:, : len(effects)] += np.outer(people["label"], effects)
+    names = ["delirium", *(f"c{k}" for k in range(19))]
+    said = found(Cohort(list(values[:, None]), people, columns_of_table(names), measure="table"))
+    assert ("golden-column" in said) == golden
+    assert not golden or "delirium alone" in said["golden-column"].message
+
+
+def test_columns_that_sites_or_classes_lack_are_named():
+    rng, people, values = skewed_table()
+    values[people["site"] == "S1", 3] = np.nan
+    values[(rng.random(len(people)) < 0.4) & (people["label"] == 1), 5] = np.nan
+    values[rng.random(len(people)) < 0.4, 7] = np.nan
+    said = found(Cohort(list(values[:, None]), people, columns_of_table([f"c{k}" for k in range(20)]), measure="table"))
+    assert said["known-at-sites"].message == "c3 is known at some sites only"
+    assert said["known-by-class"].message.endswith("who lacks c5")

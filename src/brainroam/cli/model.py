@@ -201,6 +201,8 @@ def predict(
     show_excluded(cohort.excluded)
     typer.echo(f"{people_and_scans(table)}, {_predicted(table, method, header)}: {_save(table, out)}")
     _show_imputed(table)
+    for outside in method.familiarity_.sites_outside(cohort) if method.familiarity_ is not None else ():
+        typer.echo(f"{outside}: their order may hold, the level of numbers and probabilities is extrapolated")
     if target.is_number:
         _show_number_validation(table, method, external=share_known == 0)
     elif target.is_classes:

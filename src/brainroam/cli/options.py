@@ -210,6 +210,14 @@ class ReadingOptions:
             rich_help_panel=READING,
         ),
     ] = None
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column of one wide table that is a measure too, such as age; may be repeated.",
+            metavar="COLUMN",
+            rich_help_panel=READING,
+        ),
+    ] = None
     block: Annotated[
         list[str] | None,
         typer.Option(

@@ -336,7 +336,10 @@ def _as_study_keys(typed: ReadingOptions) -> dict[str, Any]:
         "covariates": None if typed.covariates is None else parse_covariates(typed.covariates),
         "target": typed.target,
         "blocks": parse_blocks(typed.block),
-        "options": dict(parse_option(text) for text in typed.option or ()),
+        "options": {
+            **({"measures": ["*", *typed.measure]} if typed.measure else {}),
+            **dict(parse_option(text) for text in typed.option or ()),
+        },
     }
 
 

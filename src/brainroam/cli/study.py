@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -218,11 +219,15 @@ def judge(
 
 
 def _warn_of_values(cohort: "Cohort") -> None:
-    """Say which covariates cannot be meant as they stand: one site in months bends every fold that it is trained in."""
-    from brainroam.data.check.labels import implausible_values
+    """Say which covariates cannot be meant as they stand, and which sites lie beyond all others.
 
-    for finding in implausible_values(cohort.table):
-        warn_user(f"{finding.message}; {finding.remedy}")
+    One site in months bends every fold that it is trained in; a level is not learned where nobody was seen.
+    """
+    from brainroam.data.check.labels import implausible_values
+    from brainroam.data.check.ranges import outside_all_others
+
+    for finding in chain(implausible_values(cohort.table), outside_all_others(cohort)):
+        warn_user(f"{f'site {finding.site}: ' if finding.site else ''}{finding.message}; {finding.remedy}")
 
 
 class Design(NamedTuple):

@@ -418,8 +418,10 @@ def _participants(cohort: Cohort) -> pd.DataFrame:
 def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:
     """Kind and number of known values of each covariate, and of motion, which the controls read in any case."""
     table, used = people_of(cohort.table, ()), cohort.covariate_names
+    columns = set[str]().union(*(b.atlas.labels for b in (cohort.blocks or {"": cohort}).values() if b.atlas.columns))
     return {
         name: {"kind": kind_of(table[name]), "known": int(table[name].notna().sum()), "used": name in used}
+        | ({"measure": True} if name in columns else {})
         for name in dict.fromkeys([*used, "mean_fd"])
     }
 

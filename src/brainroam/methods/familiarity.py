@@ -131,6 +131,16 @@ class Familiarity:
         """For each person the reasons why the model may not be meant for them; empty text where there is none."""
         return ["; ".join(self._reasons(row)) for row in self.measure(cohort).to_dict("records")]
 
+    def sites_outside(self, cohort: Cohort) -> list[str]:
+        """Sites most of whose people are of ages that no training person had, each with both ranges in words."""
+        low, high = (self.limits.get(f"age_{side}", np.nan) for side in ("low", "high"))
+        ages = cohort.table["age"].astype(float).groupby(cohort.table["site"])
+        return [
+            f"{site} has ages {of_site.min():.0f} to {of_site.max():.0f}, trained on {low:.0f} to {high:.0f}"
+            for site, of_site in ages
+            if ((of_site < low) | (of_site > high)).mean() > 0.5
+        ]
+
     def measure(self, cohort: Cohort) -> pd.DataFrame:
         """The measures that limits are for, one row per person; NaN where unknown."""
         edges, mirrored = cohort_edges(cohort), _mirrored_edges(cohort)

@@ -37,7 +37,7 @@ SEPARATOR = ": "  # between the name of a study and that of a method, where stud
 GROUP = "brainroam.methods"
 _METHODS: "dict[str, MethodInfo]" = {}
 _plugged_in: set[EntryPoint] = set()
-_LIGHT = ("ensemble", "edge_ridge", "linear", "scaffold_ridge", "combat", "controls", "core")
+_LIGHT = ("ensemble", "edge_ridge", "linear", "scaffold_ridge", "combat", "boosted_trees", "controls", "core")
 _BASELINES = (  # in the order of the tables of the paper
     *("gcn", "gat", "gin", "irm", "coral", "gsat", "disc", "cepg", "disco", "brainnettf", "agmgc"),
     *("fc_hgnn", "xg_gnn", "deci", "brainood", "mean_mlp"),

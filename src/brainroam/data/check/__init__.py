@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.check import groups, labels, measures, numbers, series, shifted, site_pattern, time_course
+from brainroam.data.check import groups, labels, measures, numbers, ranges, series, shifted, site_pattern, time_course
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, join_findings
 from brainroam.data.cohort import Cohort
@@ -88,6 +88,7 @@ def check_cohort(
         labels.unknown_tr(table) if timed else (),
         labels.constant_covariates(people),
         labels.implausible_values(table),
+        ranges.outside_all_others(cohort),
         () if course is None else series.weak_regions(cohort, course["weak"].to_numpy()),
     )
     ordered = sorted(join_findings(findings), key=lambda finding: SEVERITIES.index(finding.severity))

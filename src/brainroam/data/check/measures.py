@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from brainroam.data.check.column_shapes import describe_columns, golden_column, missing_columns
 from brainroam.data.check.duplicates import correlations, identical_pairs
 from brainroam.data.check.report import Finding
 from brainroam.data.check.series import copies
@@ -68,6 +69,9 @@ def _check_block(cohort: Cohort) -> Iterator[Finding]:
         yield from zeros(cohort)
         yield from no_measures(cohort)
         yield from copied_columns(cohort)
+        yield from describe_columns(cohort)
+        yield from missing_columns(cohort)
+        yield from golden_column(cohort)
         yield from head_size(cohort)
     else:
         yield from edge_units(cohort)
@@ -148,7 +152,7 @@ def no_measures(cohort: Cohort) -> Iterator[Finding]:
     values, table = np.concatenate(cohort.series), cohort.table
     names = np.array(cohort.atlas.labels, dtype=object)
     suspects: Mapping[str, np.ndarray] = {
-        "the age": np.abs(_correlations(values, table["age"].to_numpy(dtype=float))) > IS_AGE,
+        "the age": (np.abs(_correlations(values, table["age"].to_numpy(dtype=float))) > IS_AGE) & (names != "age"),
         "ids or row numbers": _counting(values),
         "the diagnosis" if cohort.target.is_two_classes else f"the target, {cohort.target.name}": _tell_the_target(
             cohort, values

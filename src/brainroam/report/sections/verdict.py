@@ -66,7 +66,9 @@ def judge_result(data: ReportData) -> str:
 
 def _beside_others(data: ReportData) -> str:
     """Whether it is better than covariates alone and than plain ridge, a sentence each; nothing of what was not run."""
-    names = {CONFOUNDS: "covariates alone (confounds)", PLAIN: "plain ridge"}
+    read_too = [name for name, seen in data.study.get("covariates", {}).items() if seen.get("measure")]
+    alone = f"{' and '.join(read_too)} alone" if read_too else "covariates alone"
+    names = {CONFOUNDS: f"{alone} (confounds)", PLAIN: "plain ridge"}
     results = {name: data.against(name) for name in names}
     better, worse, unclear = (
         [names[name] for name, against in results.items() if against == outcome]
@@ -75,6 +77,12 @@ def _beside_others(data: ReportData) -> str:
     sentences = [f"It is worse than {' and '.join(worse)}."] if worse else []
     sentences += [f"These data cannot tell it from {' or '.join(unclear)}."] if unclear else []
     sentences += [f"It is better than {' and '.join(better)}."] if better else []
+    if read_too and results[CONFOUNDS]:  # covariates that are measures as well: what the other columns tell beside them
+        row = data.comparison.paired.set_index("method").loc[data.beside(CONFOUNDS)]
+        gain, low, high = (-100 * row[name] for name in ("difference", "high", "low"))
+        verb = "add" if gain > 0 else "take"
+        to = "to" if gain > 0 else "from"
+        sentences.append(f"The other columns {verb} {abs(gain):.1f} points ({low:.1f} to {high:.1f}) {to} {alone}.")
     return " ".join(sentences)
 
 

@@ -1,0 +1,146 @@
+"""What the columns of a table look like, who lacks them, and whether one of them tells all that the table tells."""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from brainroam.data.check.report import Finding
+from brainroam.data.cohort import Cohort
+from brainroam.data.readers.clinical import LACKS, LEVEL
+from brainroam.errors import counted, listed
+
+SKEWED, FLOOR = 1.0, 0.3  # skewness within sites; share of people who have the lowest value of a column
+FEW_VALUES = 6
+APART = 0.2  # by which the shares of zeros of two sites differ, from which on it is said
+KNOWN, UNKNOWN = 0.2, 0.8  # shares of a site's people who lack a column: it is known there, or not
+UNLIKELY = 1e-4  # that classes of the same site lack a column so differently
+LEAST, MOST = 5, 2000  # columns among which one may stand out
+GROUPS = 5  # of sites that are held out
+GOLD, NEARLY = 0.2, 0.04  # 2 AUC - 1, or r: of one column at least; of all columns more than of one at most
+PENALTY = 3.0  # in units of the mean squared length of a row
+
+
+def describe_columns(cohort: Cohort) -> Iterator[Finding]:
+    """How many columns are coarse, skewed, or mostly at their floor, and the share of zeros by site."""
+    values, site = np.concatenate(cohort.series), cohort.table["site"].to_numpy()
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # columns that nobody has
+        within = pd.DataFrame(values).groupby(site).transform(lambda x: x - x.mean())
+        skewness = np.abs(stats.skew(within.to_numpy(), axis=0, nan_policy="omit"))
+        floor = (values == np.nanmin(values, axis=0)).mean(axis=0)
+        coarse = np.array([len(np.unique(x[np.isfinite(x)])) < FEW_VALUES for x in values.T])
+    of_kind = {
+        "hold few different values": coarse,
+        "are skewed (skewness beyond 1 within sites)": ~coarse & (skewness > SKEWED),
+        f"have {FLOOR:.0%} of the people or more at their lowest value": ~coarse & (floor >= FLOOR),
+    }
+    parts = [f"{of_them.sum()} {what}" for what, of_them in of_kind.items() if of_them.any()]
+    zero = (values == 0).mean()
+    by_site = pd.Series((values == 0).mean(axis=1)).groupby(site).mean().sort_values()
+    if zero >= FLOOR:
+        ends = f"{by_site.iloc[0]:.0%} at {by_site.index[0]} to {by_site.iloc[-1]:.0%} at {by_site.index[-1]}"
+        parts.append(f"{zero:.0%} of all cells are zero" + (f" ({ends})" if np.ptp(by_site) > APART else ""))
+    if parts:
+        message = f"of {counted(cohort.n_rois, 'column', 'columns')} {', '.join(parts)}"
+        remedy = "nothing: skewed columns are read by the normal scores of their values among training people"
+        yield Finding("note", "columns", message, remedy)
+
+
+def missing_columns(cohort: Cohort) -> Iterator[Finding]:
+    """Columns that whole sites lack, and columns that one class lacks more often than the other at the same site."""
+    names = np.array(cohort.atlas.labels, dtype=object)
+    own = np.array([not name.endswith(LACKS) for name in names])
+    absent, site = np.isnan(np.concatenate(cohort.series)), cohort.table["site"].to_numpy()
+    share = pd.DataFrame(absent).groupby(site).mean().to_numpy()
+    by_site = own & (share >= UNKNOWN).any(axis=0) & (share <= KNOWN).any(axis=0)
+    remedy = "what is not known is filled in within training; a column that says who lacks it may tell the site instead"
+    if by_site.any():
+        message = f"{_sources(names[by_site])} {'is' if by_site.sum() == 1 else 'are'} known at some sites only"
+        yield Finding("note", "known-at-sites", message, remedy)
+    if cohort.target.is_two_classes:
+        by_class = own & (_differ_by_class(absent, cohort.table["label"].to_numpy(), site) < UNLIKELY)
+        if by_class.any():
+            message = f"cases and controls of the same site differ in who lacks {_sources(names[by_class])}"
+            yield Finding("warning", "known-by-class", message, f"find out why: {remedy}")
+
+
+def _sources(names: np.ndarray) -> str:
+    """Columns, those of words once."""
+    return listed(dict.fromkeys(name.rpartition(LEVEL)[0] or name for name in names))
+
+
+def _differ_by_class(absent: np.ndarray, label: np.ndarray, site: np.ndarray) -> np.ndarray:
+    """P (M,) of Cochran, Mantel and Haenszel: that classes lack columns alike within sites.
+
+    >>> label, site = np.tile([0.0, 1.0], 40), np.repeat(["A", "B"], 40)
+    >>> absent = np.column_stack([label == 1, np.tile([True, False, False, True], 20)])
+    >>> (_differ_by_class(absent, label, site) < 1e-4).tolist()
+    [True, False]
+    """
+    gap, variance = np.zeros(absent.shape[1]), np.zeros(absent.shape[1])
+    for name in np.unique(site):
+        here, cases = absent[site == name], label[site == name] == 1
+        n, n_cases, gone = len(here), cases.sum(), here.sum(axis=0)
+        gap += here[cases].sum(axis=0) - n_cases * gone / n
+        variance += n_cases * (n - n_cases) * gone * (n - gone) / (n**2 * max(n - 1, 1))
+    z = np.divide(gap, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0)
+    return 2 * stats.norm.sf(np.abs(z))
+
+
+def golden_column(cohort: Cohort) -> Iterator[Finding]:
+    """A column that alone tells held-out people apart nearly as well as all columns together.
+
+    Groups of sites are held out in turn. The column is the one that goes with the target best at the other sites; all
+    columns are read by a ridge; both on ranks, without the means of sites.
+    """
+    target, table = cohort.target, cohort.table
+    known = table["label"].notna().to_numpy()
+    sites = np.unique(table["site"][known].to_numpy())
+    if target.is_classes or not LEAST <= cohort.n_rois <= MOST or len(sites) < 3:
+        return
+    site = table["site"][known].to_numpy()
+    values = pd.DataFrame(np.concatenate(cohort.series)[known])
+    t = table["label"][known].rank() if target.is_number else table["label"][known]
+    x = (values.rank() - values.rank().groupby(site).transform("mean")).fillna(0.0).to_numpy()
+    t = (t - t.groupby(site).transform("mean")).to_numpy()
+    x = x / np.maximum(x.std(axis=0), 1e-12)
+    group = np.searchsorted(sites, site) % min(GROUPS, len(sites))
+    one, every, chosen = np.zeros(len(t)), np.zeros(len(t)), set[int]()
+    for number in np.unique(group):
+        train, held_out = group != number, group == number
+        contrast = x[train].T @ t[train]
+        best = int(np.argmax(np.abs(contrast)))
+        chosen.add(best)
+        one[held_out] = np.sign(contrast[best]) * x[held_out, best]
+        every[held_out] = x[held_out] @ _ridge(x[train], t[train])
+    alone, together = (_order(score, t, site, target.is_number) for score in (one, every))
+    if len(chosen) == 1 and alone >= GOLD and alone >= together - NEARLY:
+        name, what = cohort.atlas.labels[best], "r" if target.is_number else "AUC"
+        told = [f"{v if target.is_number else (v + 1) / 2:.2f}" for v in (alone, together)]
+        message = f"{name} alone orders people of held-out sites as well as all {cohort.n_rois} columns together, or "
+        message += f"nearly ({what} {told[0]}, all {told[1]})"
+        remedy = "it is either the finding or a leak: find out what it measures, and when; then run once without it"
+        yield Finding("warning", "golden-column", message, remedy)
+
+
+def _ridge(x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    few = x.shape[1] < len(x)
+    gram = x.T @ x if few else x @ x.T
+    gram.flat[:: len(gram) + 1] += PENALTY * np.trace(gram) / len(x)
+    return np.linalg.solve(gram, x.T @ t) if few else x.T @ np.linalg.solve(gram, t)
+
+
+def _order(score: np.ndarray, t: np.ndarray, site: np.ndarray, is_number: bool) -> float:
+    """Mean over sites, by their people, of r, or of 2 AUC - 1."""
+    merits, weights = [], []
+    for name in np.unique(site):
+        s, here = score[site == name], t[site == name]
+        if np.ptp(s) > 0 and np.ptp(here) > 0:
+            case = here > here.mean()
+            won = stats.rankdata(s)[case].sum() - case.sum() * (case.sum() + 1) / 2
+            merits.append(np.corrcoef(s, here)[0, 1] if is_number else 2 * won / (case.sum() * (~case).sum()) - 1)
+            weights.append(len(s))
+    return float(np.average(merits, weights=weights)) if merits else 0.0
