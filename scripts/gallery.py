@@ -1,20 +1,26 @@
-"""Draw the pictures of README and gallery again from a folder of runs: python scripts/gallery.py RUNS [METHOD]
+"""Draw the pictures of the gallery again by the code on its page: python scripts/gallery.py
 
-Needs Chromium (CHROMIUM, or /usr/bin/chromium) and playwright. Only aggregated figures are drawn: nothing in them
-belongs to one person.
+With a folder of runs, python scripts/gallery.py RUNS [METHOD], those of README and of the pages about ABIDE: only
+aggregated figures, nothing in which belongs to one person. Needs Chromium (CHROMIUM, or /usr/bin/chromium) and
+playwright.
 """
 
 import os
+import re
 import sys
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import brainroam
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+IMAGES = DOCS / "images"
+BLOCK = re.compile(r"(?ms)^```python\n(?P<code>.*?)^```$(?:\n+!\[[^\]]*\]\(images/(?P<picture>[\w.-]+)\))?")
 FIGURES = ("forest", "methods", "calibration", "groups", "chord")
 TOP = {"width": 1280, "height": 860}
 
@@ -29,6 +35,24 @@ def main(runs: str, method: str | None = None) -> None:
             drawn = Path(scratch) / "figures" / f"{name}.png"
             if drawn.is_file():
                 shrink(drawn, IMAGES / f"abide-{name}.png", 1400)
+
+
+def draw_the_page() -> None:
+    """Run the code of docs/gallery.md; below each block stands the picture of what it drew, or of the page it wrote."""
+    names: dict = {"__name__": "gallery"}
+    with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
+        for block in BLOCK.finditer((DOCS / "gallery.md").read_text(encoding="utf-8")):
+            exec(block["code"], names)
+            if block["picture"] is None:
+                continue
+            drawn = Path(block["picture"])
+            page = re.search(r'"(\w+\.html)"', block["code"])
+            if page:
+                photograph(Path(page[1]), drawn)
+            else:
+                plt.gcf().savefig(drawn, dpi=150, bbox_inches="tight")
+            plt.close("all")
+            shrink(drawn, IMAGES / drawn.name, 760)
 
 
 def photograph(page: Path, picture: Path) -> None:
@@ -54,4 +78,4 @@ def shrink(source: Path, target: Path, width: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:]) if sys.argv[1:] else draw_the_page()
