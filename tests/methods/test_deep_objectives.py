@@ -7,19 +7,26 @@ from torch.nn import functional as F
 
 from brainroam.data.atlas import Atlas, load_atlas
 from brainroam.methods.deep.agmgc import N_HATS, SplineConv, hat_basis, roughness
-from brainroam.methods.deep.base import People
+from brainroam.methods.deep.base import People, Shape
 from brainroam.methods.deep.brainnettf import ClusterReadout
 from brainroam.methods.deep.brainood import BrainOODNetwork
 from brainroam.methods.deep.brainood import misalignment as edge_misalignment
 from brainroam.methods.deep.coral import misalignment
-from brainroam.methods.deep.deci import Drift
+from brainroam.methods.deep.deci import Cycle, DeCI, Drift
 from brainroam.methods.deep.disc import difficulty, generalised_cross_entropy
 from brainroam.methods.deep.disco import ALPHA, balance, divergence, entmax, overlap
 from brainroam.methods.deep.fc_hgnn import chebyshev, hemispheres, population_links
 from brainroam.methods.deep.gsat import GSAT, information
 from brainroam.methods.deep.irm import slope_of, squared_mean
 from brainroam.methods.deep.layers import GINConv, attention_scorer, stack_layers
-from brainroam.methods.deep.xg_gnn import MetaNetwork, disagreement, group_difference
+from brainroam.methods.deep.xg_gnn import (
+    XGGNN,
+    MetaNetwork,
+    RegionAttention,
+    disagreement,
+    group_difference,
+    row_entropy,
+)
 
 
 @pytest.mark.parametrize(("number", "risk"), [(False, F.binary_cross_entropy_with_logits), (True, F.mse_loss)])
@@ -189,13 +196,58 @@ def test_group_differences_and_disagreement_equal_their_formulas():
     delta = torch.rand(3, 4, 4)
 
     def dice(a, b):
-        return 2 * (a * b).sum() / ((a**2).sum() + (b**2).sum())
+        return 2 * (a * b).sum() / (a.sum() + b.sum())
 
     pairs = [(0, 1), (0, 2), (1, 2)]
-    expected = sum(1 - dice(delta[i], delta[j]) for i, j in pairs) / 3
+    expected = sum(1 - dice(delta[i], delta[j]) for i, j in pairs)
     assert disagreement(delta).item() == pytest.approx(expected.item(), rel=1e-5)
+    released = sum(1 - dice(delta[j], delta[j]) for _, j in pairs)
+    assert disagreement(delta, with_itself=True).item() == pytest.approx(released.item(), rel=1e-5)
     assert disagreement(delta[:1]) == 0
-    assert disagreement(delta[:1].expand(2, -1, -1)).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_the_entropy_of_a_difference_is_that_of_its_rows_geometric_means():
+    delta = torch.rand(4, 4)
+    p = delta.prod(dim=1) ** 0.25
+    assert row_entropy(delta).item() == pytest.approx(-(p * p.log()).sum().item(), rel=1e-5)
+
+
+def test_xg_attention_is_scaled_by_the_whole_width_and_ends_without_a_map():
+    torch.manual_seed(0)
+    attention, h = RegionAttention(as_released=False), torch.randn(1, 5, 8)
+    heads = []
+    for k in range(4):
+        own = slice(2 * k, 2 * k + 2)
+        query, key, value = (part(h)[0][:, own] for part in (attention.query, attention.key, attention.value))
+        heads.append((query @ key.T / 8**0.5).softmax(-1) @ value)
+    assert torch.allclose(attention(h)[0], torch.cat(heads, dim=1), atol=1e-6)
+
+
+def test_xg_objective_is_the_sum_over_sites_each_read_as_a_batch_of_its_own():
+    torch.manual_seed(0)
+    method = XGGNN(per_site=6)
+    network = MetaNetwork(n_rois=5, channels=4, dropout=0.0, as_released=False)
+    people = People((torch.randn(24, 60, 5), torch.randn(24, 5, 5)), torch.arange(24.0) % 2, torch.arange(24) // 8)
+    _, outer = method.draw(people)
+    risk, deltas = method.risk_and_differences(network, outer)
+    one_by_one = [method.risk_and_differences(network, [batch]) for batch in outer]
+    assert risk.item() == pytest.approx(sum(each[0].item() for each in one_by_one), rel=1e-4)
+    expected = 1e-4 * sum(row_entropy(delta) for delta in deltas) + 0.01 * disagreement(torch.stack(deltas))
+    assert method.penalty(deltas).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_a_cycle_has_both_residual_sums():
+    torch.manual_seed(0)
+    cycle, r = Cycle(4, dropout=0.0), torch.randn(2, 3, 4)
+    mixed = cycle.first_norm(cycle.mix(cycle.gate(r).sigmoid() * r) + r)
+    assert torch.allclose(cycle(r), cycle.second_norm(cycle.mlp(mixed) + mixed), atol=1e-6)
+
+
+@pytest.mark.parametrize(("frames", "n_blocks", "dropout"), [(179, 1, 0.2), (180, 2, 0.2), (240, 2, 0.0)])
+def test_deci_has_blocks_and_dropout_by_the_length_of_series(frames, n_blocks, dropout):
+    network = DeCI().build(Shape(rois=5, frames=frames, people=10, sites=2))
+    assert (len(network.drifts), network.dropout.p) == (n_blocks, dropout)
+    assert len(DeCI(n_blocks=1).build(Shape(5, 300, 10, 2)).drifts) == 1
 
 
 def test_xg_as_released_propagates_row_sums_and_shares_the_key_layer():

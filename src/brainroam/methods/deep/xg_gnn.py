@@ -1,28 +1,33 @@
 """XG-GNN: connectivity learned from series, trained by meta-learning over sites to explain alike at all of them.
 
-    v_u = softmax(MLP(pool(conv conv conv s_u)))                       each region alone; batch norm after every conv
-    V = attention over regions of v,   M = V V^T                       learned connectivity, four heads, width 8
+    v_u = softmax(MLP(pool(conv conv conv s_u)))         each region alone; each frame standardised over regions before
+    V = softmax(Q K^T / sqrt(8)) V' of v,  M = V V^T     learned connectivity; four heads side by side, width 8
     h = BN(MLP(M X)),  h <- BN(f(M h)),  h <- BN(MLP(M h)),  logit = MLP(flatten h)
     Delta_e = sigmoid( columnwise z-score of | mean M of controls - mean M of patients | )         at site e
 
-One iteration: the training sites are split at random into inner and outer ones, ``per_site`` people of each drawn.
+The last batch norm is over the channels of each region, the others over regions and people. One iteration: the training
+sites are split at random into inner and outer ones, ``per_site`` people of each drawn and read as a batch of their own.
 
-    theta' = Adam step on the inner sites' mean R_e
+    theta' = Adam step on sum_e 2 R_e of the inner sites
     theta <- Adam step from theta with the gradient at theta' of
-             mean_e R_e + 1e-4 mean_e mean Delta_e + 0.01 mean_{e<e'} (1 - Dice(Delta_e, Delta_e'))      outer sites
+             sum_e 2 R_e + 1e-4 sum_e H(Delta_e) + 0.01 sum_{e<e'} (1 - Dice(Delta_e, Delta_e'))         outer sites
+    H(Delta) = - sum_u p_u log p_u,   p_u the geometric mean of row u
+    Dice(a, b) = 2 sum a b / (sum a + sum b)
 
-(first-order meta-learning). Inputs and labels are mixed up within a site, and the groups of Delta are weighted with the
-mixed labels. ``iterations`` of them make an epoch. Series: the first 100 frames. With a single training site it is both
-inner and outer and the consistency is 0.
+(first-order meta-learning; running statistics are those of the inner sites). Inputs and labels are mixed up within a
+site, and the groups of Delta are weighted with the mixed labels. ``iterations`` of them make an epoch. Series: the
+first 100 frames. With a single training site it is both inner and outer and the consistency is 0.
 
-``as_released=True`` brings back what the released file does: the consistency compares a matrix with itself (it is 0),
-the values of the attention come from the key layer, M X is the row sum of M times X, outputs pass a sigmoid before the
-cross-entropy, and the groups of Delta are those before mixing. 8 channels in place of 32, for time.
+``as_released=True`` brings back what the released file does otherwise (qiuxinmei7/XG-GNN at a454b02): the consistency
+takes a matrix with itself, 1 - sum a^2 / sum a of the later site of each pair; the values of the attention come from
+the key layer; M X is the row sum of M times X; outputs pass a sigmoid before the cross-entropy; and the groups of Delta
+are those before mixing. 8 channels in place of 32, for time.
 
 Explanation: ``connectivity`` (n, P, P), each person's M, and ``importance`` (P, P), the mean Delta over training sites
 (a running average over the iterations).
 """
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,19 +35,44 @@ import numpy as np
 import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError
 from brainroam.methods.base import CLASSES_TOO, MethodInfo
 from brainroam.methods.deep.base import DeepMethod, People, Shape, mixed_up
-from brainroam.methods.deep.graph_baselines import by_site, site_risks
 from brainroam.methods.deep.graphs import connectivity_matrices, standardised_series
-from brainroam.methods.deep.layers import Network, NodeNorm, SelfAttention
+from brainroam.methods.deep.layers import Network, NodeNorm
 from brainroam.methods.registry import register
 from brainroam.utils.parameters import Share
 
 MOST_FRAMES, LEAST_FRAMES = 100, 40  # three convolutions and a pooling must fit
-WIDTH, HEADS = 8, 4
+WIDTH, HEADS, POOLED = 8, 4, 16
+
+
+class RegionAttention(nn.Module):
+    """softmax(Q K^T / sqrt(C)) V by heads, side by side: scaled by the whole width C, and without a map at the end."""
+
+    def __init__(self, as_released: bool) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        if as_released:
+            self.value = self.key
+
+    def forward(self, h: Tensor) -> Tensor:
+        """(B, P, WIDTH) to (B, P, WIDTH)."""
+        query, key, value = (
+            part(h).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        return F.scaled_dot_product_attention(query, key, value, scale=WIDTH**-0.5).transpose(1, 2).flatten(2)
+
+
+class TwoMaxima(nn.Module):
+    """The largest values of two stretches of 16 steps, or of both halves of what is shorter."""
+
+    def forward(self, h: Tensor) -> Tensor:
+        """(B, C, T) to (B, C, 2)."""
+        return F.max_pool1d(h, min(POOLED, h.shape[-1] // 2))
 
 
 class LearnedConnectivity(nn.Module):
@@ -57,20 +87,19 @@ class LearnedConnectivity(nn.Module):
             nn.BatchNorm1d(channels),
             nn.Conv1d(channels, channels // 2, 8),
             nn.BatchNorm1d(channels // 2),
-            nn.AdaptiveMaxPool1d(2),
+            TwoMaxima(),
             nn.Flatten(),
             nn.Linear(channels, 32),
             nn.LeakyReLU(0.2),
             nn.Linear(32, WIDTH),
             nn.Softmax(-1),
         )
-        self.attention = SelfAttention(WIDTH, HEADS)
-        if as_released:
-            self.attention.value = self.attention.key
+        self.attention = RegionAttention(as_released)
 
     def forward(self, series: Tensor) -> Tensor:
         """M."""
-        each = self.series(series.mT.flatten(0, 1)[:, None]).view(len(series), -1, WIDTH)
+        frames = F.instance_norm(series)  # each over the regions
+        each = self.series(frames.mT.flatten(0, 1)[:, None]).view(len(series), -1, WIDTH)
         v = self.attention(each)
         return v @ v.mT
 
@@ -88,7 +117,7 @@ class MetaNetwork(Network):
             [
                 nn.Sequential(_mlp(n_rois, n_rois, n_rois), NodeNorm(n_rois)),
                 nn.Sequential(nn.Linear(n_rois, n_rois), nn.LeakyReLU(0.2), NodeNorm(n_rois)),
-                nn.Sequential(_mlp(n_rois, 64, WIDTH), nn.LeakyReLU(0.2), nn.Dropout(dropout), NodeNorm(WIDTH)),
+                nn.Sequential(_mlp(n_rois, 64, WIDTH), nn.LeakyReLU(0.2), nn.Dropout(dropout), nn.BatchNorm1d(n_rois)),
             ]
         )
         self.head = nn.Sequential(nn.Flatten(), _mlp(WIDTH * n_rois, 256, 32), nn.LeakyReLU(0.2), nn.Linear(32, 2))
@@ -158,24 +187,24 @@ class XGGNN(DeepMethod):
         inner_step, outer_step = optimiser
         for _ in range(self.iterations):
             inner, outer = self.draw(people)
-            before = [parameter.detach().clone() for parameter in network.parameters()]
             network.zero_grad()
-            self.site_losses(network, inner)[0].backward()
+            self.risk_and_differences(network, inner)[0].backward()
+            before = copy.deepcopy(network.state_dict())
             inner_step.step()
             network.zero_grad()
-            self.loss(network, outer, epoch).backward()
-            with torch.no_grad():
-                for parameter, value in zip(network.parameters(), before, strict=True):
-                    parameter.copy_(value)
+            risk, deltas = self.risk_and_differences(network, outer)
+            (risk + self.penalty(deltas)).backward()
+            network.load_state_dict(before)
             outer_step.step()
+            if deltas:
+                network.importance.lerp_(torch.stack(deltas).detach().mean(0), 0.1)
 
-    def draw(self, people: People) -> tuple[People, People]:
-        """People of the inner and of the outer sites, mixed up within each site."""
+    def draw(self, people: People) -> tuple[list[People], list[People]]:
+        """A batch of each inner and of each outer site; the groups of Delta are the last of its inputs."""
         sites = people.site.unique()
-        sites = sites[torch.randperm(len(sites))]
-        batches = [self._some_of(people, site) for site in sites]
+        batches = [self._some_of(people, site) for site in sites[torch.randperm(len(sites))]]
         half = len(sites) // 2
-        return join_people(batches[:half] or batches), join_people(batches[half:])
+        return batches[:half] or batches, batches[half:]
 
     def _some_of(self, people: People, site: Tensor) -> People:
         here = torch.nonzero(people.site == site).flatten()
@@ -183,23 +212,24 @@ class XGGNN(DeepMethod):
         mixed = mixed_up(batch)
         return mixed._replace(inputs=(*mixed.inputs, batch.y if self.as_released else mixed.y))
 
-    def site_losses(self, network: Any, batch: People) -> tuple[Tensor, list[Tensor]]:
-        """Mean risk over the sites, and Delta of each site with both groups."""
-        *inputs, group = batch.inputs
-        logit, m = network.learn(*inputs)
-        sites = zip(by_site(m, batch.site), by_site(group, batch.site), strict=True)
-        deltas = [group_difference(here, y) for here, y in sites if 0 < y.sum() < len(y)]
-        return site_risks(logit, batch).mean(), deltas
+    def risk_and_differences(self, network: Any, batches: list[People]) -> tuple[Tensor, list[Tensor]]:
+        """sum_e 2 R_e over the sites, each read as a batch of its own, and Delta of each site with both groups."""
+        risk, deltas = torch.zeros(()), []
+        for batch in batches:
+            *inputs, group = batch.inputs
+            logit, m = network.learn(*inputs)
+            risk = risk + 2 * batch.error(logit)
+            if 0 < group.sum() < len(group):
+                deltas.append(group_difference(m, group))
+        return risk, deltas
 
-    def loss(self, network: Any, batch: People, epoch: int) -> Tensor:
-        """The outer objective."""
-        risk, deltas = self.site_losses(network, batch)
+    def penalty(self, deltas: list[Tensor]) -> Tensor:
+        """Both regularisers of the outer objective."""
         if not deltas:
-            return risk
+            return torch.zeros(())
         delta = torch.stack(deltas)
-        network.importance.lerp_(delta.detach().mean(0), 0.1)
-        loss = risk + self.sparsity * delta.mean()
-        return loss if self.as_released else loss + self.consistency * disagreement(delta)
+        entropy = sum(row_entropy(each) for each in delta)
+        return self.sparsity * entropy + self.consistency * disagreement(delta, with_itself=self.as_released)
 
     def explain(self, cohort: Cohort) -> dict[str, np.ndarray]:
         """Each person's learned connectivity, and the importance of each edge to the groups' difference."""
@@ -213,20 +243,21 @@ def group_difference(m: Tensor, y: Tensor) -> Tensor:
     return ((difference - difference.mean(0)) / (difference.std(0) + 1e-8)).sigmoid()
 
 
-def disagreement(delta: Tensor) -> Tensor:
-    """Mean of 1 - Dice over pairs of sites, Dice(a, b) = 2 sum(a b) / (sum(a^2) + sum(b^2)); 0 for a single site."""
+def row_entropy(delta: Tensor) -> Tensor:
+    """- sum_u p_u log p_u, with p_u the geometric mean of row u."""
+    log_p = delta.clamp_min(1e-10).log().mean(1)
+    return -(log_p.exp() * log_p).sum()
+
+
+def disagreement(delta: Tensor, with_itself: bool = False) -> Tensor:
+    """Sum of 1 - Dice over pairs of sites; 0 for a single site. ``with_itself`` is the released code's."""
     flat = delta.flatten(1)
-    product = flat @ flat.T
-    size = product.diagonal()
-    dice = 2 * product / (size[:, None] + size)
+    size = flat.sum(1)
+    dice = 2 * flat @ flat.T / (size[:, None] + size)
+    if with_itself:
+        dice = dice.diagonal().expand_as(dice)
     first, second = torch.triu_indices(len(flat), len(flat), 1)
-    return (1 - dice[first, second]).sum() / max(1, len(first))
-
-
-def join_people(parts: list[People]) -> People:
-    """Several batches as one."""
-    inputs = tuple(torch.cat(tensors) for tensors in zip(*(part.inputs for part in parts), strict=True))
-    return People(inputs, torch.cat([part.y for part in parts]), torch.cat([part.site for part in parts]))
+    return (1 - dice[first, second]).sum()
 
 
 def _mlp(n_in: int, hidden: int, n_out: int) -> nn.Module:
