@@ -25,8 +25,8 @@ def paper(
     parts: Annotated[
         str | None,
         typer.Option(
-            help="Parts of the paper, with commas between: dataset, loso, cv, ablation, k, windows, embedding, edges, "
-            "sites, cost, complexity, propositions, deviations (all).",
+            help="Parts of the paper, with commas between: dataset, variation, loso, cv, ablation, k, windows, "
+            "thresholds, embedding, edges, sites, learning, cost, complexity, propositions, deviations (all).",
             metavar="A,B",
         ),
     ] = None,
@@ -34,7 +34,9 @@ def paper(
         str | None,
         typer.Option(help="Systems of the two tables (the paper's sixteen and our references).", metavar="A,B"),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Of the network in ablation and sweeps.", min=1, metavar="N")] = 10,
+    epochs: Annotated[
+        int, typer.Option(help="Of the network in ablation, sweeps and figures.", min=1, metavar="N")
+    ] = 10,
     seeds: Seeds = None,
     tuning: Tuning = None,
     jobs: Jobs = None,

@@ -20,20 +20,22 @@ class Dataset:
         Whose preset ``paper`` holds its sites.
     n_rois : int
         Regions of its atlas.
-    gate_budget : int
-        K of the paper's network.
     """
 
     name: str
     title: str
     reader: str
     n_rois: int = 116
-    gate_budget: int = 80
 
     @property
     def sites(self) -> tuple[str, ...]:
         """The ten sites the paper keeps."""
         return PRESETS["paper"][self.reader].sites
+
+    @property
+    def gate_budget(self) -> int:
+        """K of the paper's network."""
+        return PRESETS["paper"][self.reader].gate_budget
 
 
 DATASETS = (
@@ -41,7 +43,7 @@ DATASETS = (
     Dataset("abide-cc200", "ABIDE (CC200)", "abide", n_rois=200),
     Dataset("rest-meta-mdd", "REST-meta-MDD", "rest-meta-mdd"),
     Dataset("srpbs", "SRPBS", "srpbs"),
-    Dataset("abcd", "ABCD (ADHD-task)", "abcd", gate_budget=150),
+    Dataset("abcd", "ABCD (ADHD-task)", "abcd"),
 )
 
 

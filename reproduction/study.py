@@ -124,6 +124,25 @@ def _complexity(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterator[
     yield {"exponents": exponents().to_dict("list")}
 
 
+def _variation(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if done:
+        return
+    from reproduction.variation import variation
+
+    yield variation(cohort)
+
+
+def _learning(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Curve by curve, so that it can be stopped and resumed."""
+    from reproduction.learning import learning_curves
+
+    curves = list(done.get("curves", []))
+    known = [(curve["reading"], curve["site"]) for curve in curves]
+    for curve in learning_curves(cohort, known=known):
+        curves.append(curve)
+        yield {"curves": curves}
+
+
 def _cost(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Method by method, so that it can be stopped and resumed."""
     from reproduction.cost import costs
@@ -137,6 +156,8 @@ def _cost(cohort: Cohort, paper: Paper, done: dict[str, Any]) -> Iterator[dict[s
 
 
 MEASURED: dict[str, Callable[[Cohort, Paper, dict[str, Any]], Iterator[dict[str, Any]]]] = {
+    "variation": _variation,
+    "learning": _learning,
     "propositions": _propositions,
     "complexity": _complexity,
     "cost": _cost,

@@ -10,23 +10,28 @@ from brainroam.evaluation.code_version import package_of
 from brainroam.report.build import Chapter
 from brainroam.report.page import Section, render
 from brainroam.utils.files import write_text
+from reproduction.page.accuracy import accuracy
 from reproduction.page.cohort import cohort
 from reproduction.page.content import Part
 from reproduction.page.cost import complexity, cost
 from reproduction.page.data import PaperData, read_paper
 from reproduction.page.edges import site_edges, top_edges
 from reproduction.page.embedding import embedding
+from reproduction.page.framework import framework
+from reproduction.page.learning import learning
 from reproduction.page.propositions import propositions
 from reproduction.page.systems import in_distribution, leave_one_site_out
-from reproduction.page.variants import ablation, budgets, deviations, windows
+from reproduction.page.variants import ablation, budgets, deviations, thresholds, windows
+from reproduction.page.variation import variation
 
 Maker = Callable[[PaperData], Part]
 FIGURES = "paper-figures"
 
 #: The paper's order, and last what only we can say.
 CHAPTERS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
-    ("method", "Method", (propositions,)),
-    ("experiments", "Experiments", (leave_one_site_out, embedding, ablation, budgets, windows)),
+    ("introduction", "Introduction", (variation,)),
+    ("method", "Method", (framework, propositions, learning)),
+    ("experiments", "Experiments", (leave_one_site_out, accuracy, embedding, ablation, budgets, windows, thresholds)),
     ("appendix", "Appendix", (cohort, complexity, in_distribution, top_edges, site_edges, cost)),
     ("beyond", "Beyond the paper", (deviations,)),
 )

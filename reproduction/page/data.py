@@ -75,6 +75,11 @@ class PaperData:
         scores = self.results.scores
         return set(scores.loc[scores["protocol"] == protocol, "method"])
 
+    def why_failed(self, name: str) -> str:
+        """The error of a method whose runs failed, or nothing."""
+        runs = [line.partition(": ") for line in self.study["failed"]]
+        return next((error for run, _, error in runs if run.startswith(f"{name} at ")), "")
+
     def folds(self, name: str) -> int:
         """How many sites a method was held out from so far."""
         assert self.results is not None
@@ -91,6 +96,14 @@ class PaperData:
     def summary(self, protocol: str) -> pd.DataFrame:
         """Mean AUC with interval, ACC and so on by method; empty where nothing was run."""
         return self._summaries.get(protocol, pd.DataFrame())
+
+    def spread(self, name: str, protocol: str) -> dict[str, float]:
+        """Standard deviations of AUC and ACC over sites, seeds averaged before, in points; and the number of seeds."""
+        assert self.results is not None
+        scores = self.results.scores
+        rows = scores[(scores["protocol"] == protocol) & (scores["method"] == name)]
+        found = 100 * rows.groupby("fold")[["auc", "acc"]].mean().std()
+        return {"auc_sd": found["auc"], "acc_sd": found["acc"], "seeds": rows["seed"].nunique()}
 
     def paired(self, names: list[str], reference: str) -> pd.DataFrame:
         """Per-site differences of some methods to one of them under leave-one-site-out, by method."""

@@ -16,7 +16,7 @@ CAPTION = (
 def embedding(data: PaperData) -> Part:
     """What the decision is made from, by diagnosis and by site."""
     title = "Figure 3: t-SNE"
-    wanted = (data.paper.core, data.paper.network, "brainood")
+    wanted = (data.paper.complete, data.paper.core, "brainood")
     spaces = {name: found for name in wanted if data.report and (found := embeddings(data.report, name))}
     missing = [name for name in wanted if name not in spaces]
     unfinished = (f"Not run yet: {', '.join(missing)}.",) if missing else ()

@@ -68,9 +68,9 @@ def _bias(bias: pd.DataFrame, spread: dict[str, float]) -> Figure:
     figure, axes = canvas(7.6, 3.4)
     for colour, (fit, rows) in zip(COLOURS, bias.groupby("fit", sort=False), strict=False):
         axes.plot(rows["spread"], rows["bias"], "o-", color=colour, label=fit)
-    for name, value in spread.items():
+    for k, (name, value) in enumerate(spread.items()):  # each name on a line of its own: the spreads may be close
         axes.axvline(value, color=GREY, linewidth=1, linestyle=":")
-        axes.annotate(name, (value, 1), xycoords=("data", "axes fraction"), ha="left", va="top", fontsize=8)
+        axes.annotate(name, (value, 1 - 0.08 * k), xycoords=("data", "axes fraction"), va="top", fontsize=8)
     axes.set(xlabel="Standard deviation of slopes between sites", ylabel="Bias left")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8)
     return figure

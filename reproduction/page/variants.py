@@ -22,7 +22,7 @@ NOT_BELIEVED = "not believed in any fold: the linear reading alone"
 
 def ablation(data: PaperData) -> Part:
     """Figures 4a and 4b."""
-    network = f"The paper's network, trained for {data.facts['epochs']} epochs"
+    network = f"The paper's method, positive edges, {data.facts['epochs']} epochs"
     blocks: list[Block] = [
         f"The paper: {CLAIMS['ablation']}. Differences are ours, paired by site; Holm covers one table."
     ]
@@ -38,7 +38,7 @@ def deviations(data: PaperData) -> Part:
         "negative difference means that our choice helps. The reasons for each stand on the fidelity page."
     ]
     blocks += _family(data, data.paper.deviations(), "deviations-core", "From core, one change undone at a time")
-    title = "From the paper's network (Pearson edges, no linear reading), one change undone at a time"
+    title = "From core-network (Pearson edges, no linear reading), one change undone at a time"
     blocks += _family(data, data.paper.network_deviations(), "deviations-network", title)
     return Part("deviations", "Which of our changes matters", tuple(blocks))
 
@@ -49,10 +49,19 @@ def budgets(data: PaperData) -> Part:
     blocks: list[Block] = [f"The paper: {CLAIMS['k']}."]
     if len(names) > 1:
         table = data.summary("loso")
-        caption = "Mean AUC of the trained network over the gate budget K, with 95 % intervals."
+        caption = "Mean AUC of the paper's method over the gate budget K, with 95 % intervals."
         blocks.append(Drawing("paper-budget", caption, lambda: curve(names, table)))
         blocks.append(_best(data, {f"K = {point[0]:g}": name for point, name in names.items()}, "K = 80"))
-    return Part("figure-4c", "Figure 4c: gate budget K", (*blocks, *_unfinished(data.paper.sweep("budget"), names)))
+    return Part(
+        "figure-4c", "Figure 4c: gate budget K", (*blocks, *_unfinished(data, data.paper.sweep("budget"), names))
+    )
+
+
+def thresholds(data: PaperData) -> Part:
+    """The scaffold's thresholds, which the paper chooses on inner sites."""
+    name = "The paper's method with one threshold of the scaffold at another point of the paper's grid"
+    blocks = _family(data, data.paper.thresholds(), "thresholds", name)
+    return Part("thresholds", "Thresholds of the scaffold", tuple(blocks))
 
 
 def windows(data: PaperData) -> Part:
@@ -61,11 +70,11 @@ def windows(data: PaperData) -> Part:
     blocks: list[Block] = [f"The paper: {CLAIMS['windows']}."]
     if len(names) > 1:
         table = data.summary("loso")
-        caption = "Mean AUC of the trained network for every window length W and stride S (volumes)."
+        caption = "Mean AUC of the paper's method for every window length W and stride S (volumes)."
         blocks.append(Drawing("paper-windows", caption, lambda: window_map(names, table)))
         points = {f"W = {w:g}, stride {s:g}": name for (w, s), name in names.items()}
         blocks.append(_best(data, points, "W = 30, stride 5"))
-    return Part("figure-4d", "Figure 4d: windows", (*blocks, *_unfinished(data.paper.sweep("window"), names)))
+    return Part("figure-4d", "Figure 4d: windows", (*blocks, *_unfinished(data, data.paper.sweep("window"), names)))
 
 
 def _family(data: PaperData, names: Mapping[str, str], name: str, title: str) -> list[Block]:
@@ -90,7 +99,7 @@ def _family(data: PaperData, names: Mapping[str, str], name: str, title: str) ->
     changed = rows.iloc[1:]
     caption = f"{title}: AUC with the change minus AUC without it, in points, with 95 % intervals."
     drawing = Drawing(name, caption, lambda: _forest(changed))
-    return [Listing(rows, columns, name, title), drawing, *_unfinished(names, done)]
+    return [Listing(rows, columns, name, title), drawing, *_unfinished(data, names, done)]
 
 
 def _compared(data: PaperData, done: Mapping[str, str], reference: str) -> pd.DataFrame:
@@ -141,9 +150,12 @@ def _best(data: PaperData, names: Mapping[str, str], published: str) -> str:
     )
 
 
-def _unfinished(wanted: Mapping[Any, str], done: Mapping[Any, str]) -> list[Block]:
+def _unfinished(data: PaperData, wanted: Mapping[Any, str], done: Mapping[Any, str]) -> list[Block]:
+    """What is missing: not run yet, or run without success, and why."""
     missing = [name for what, name in wanted.items() if what not in done]
-    return [f"Not run yet: {listed(missing)}."] if missing else []
+    waiting = [name for name in missing if not data.why_failed(name)]
+    failed = [f"{name} cannot be run: {data.why_failed(name)}." for name in missing if name not in waiting]
+    return [*failed, *([f"Not run yet: {listed(waiting)}."] if waiting else [])]
 
 
 def _forest(rows: pd.DataFrame) -> Figure:

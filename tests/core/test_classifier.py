@@ -227,6 +227,37 @@ def test_a_grid_point_that_was_validated_replaces_one_that_could_not_be(small, m
     assert fitted(small, **(SMALL | {"tau_percentile": [50, 60]})).chosen_["tau_percentile"] == 60
 
 
+def test_zeta_is_chosen_where_several_are_given(small, monkeypatch):
+    """With four sites a zeta of .9 excludes edges that eta admits; of those that select the same one is tried."""
+    tried, candidate = [], CoreModel._candidate
+
+    def count(self, folds, thresholds):
+        tried.append(thresholds["zeta"])
+        return candidate(self, folds, thresholds)
+
+    monkeypatch.setattr(CoreModel, "_candidate", count)
+    clf = fitted(small, **(SMALL | {"tau_percentile": 40, "eta": 0.7, "zeta": [0.3, 0.31, 0.9], "epochs": 0}))
+    assert tried == [0.3, 0.9] and clf.chosen_["zeta"] in tried
+    alone = fitted(small, **(SMALL | {"tau_percentile": 40, "eta": 0.7, "zeta": clf.chosen_["zeta"], "epochs": 0}))
+    np.testing.assert_array_equal(probability(clf, small), probability(alone, small))
+
+
+@pytest.mark.parametrize("sign", ["both", "positive", "negative"])
+def test_a_model_reads_edges_of_the_sign_that_was_asked_for(small, sign):
+    clf = fitted(small, sign=sign, epochs=0, tau_percentile=40, eta=0.6)
+    both = fitted(small, epochs=0, tau_percentile=40, eta=0.6).scaffold_
+    signs = {"both": both.signs != 0, "positive": both.signs > 0, "negative": both.signs < 0}[sign]
+    assert clf.scaffold_.edges.tolist() == both.edges[signs].tolist()
+
+
+def test_channels_that_are_not_standardised_leave_the_linear_reading_as_it_is(small):
+    linear = [fitted(small, epochs=0, tau_percentile=40, standardise=how) for how in (True, False)]
+    np.testing.assert_allclose(probability(linear[0], small), probability(linear[1], small), atol=1e-9)
+    networks = [core(fitted(small, **NETWORK, standardise=how)) for how in (True, False)]
+    spread = [model.nodes(small, small.table).std(axis=1).mean() for model in networks]
+    assert spread[0] == pytest.approx(1, abs=0.2) and spread[1] < 0.5
+
+
 def test_an_empty_grid_is_named(small):
     with pytest.raises(DataError, match="value"):
         fitted(small, **(SMALL | {"eta": []}))

@@ -23,7 +23,7 @@ import pandas as pd
 from brainroam.core.choice import Choice, CoreReading, expectation, measure_gain, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import Pathways
+from brainroam.core.pathways import Pathways, require_shapes
 from brainroam.core.penalties import mix_readings, prior_of
 from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
@@ -171,20 +171,24 @@ class CoreModel:
         A number goes with edges everywhere, and columns of a table are few, so for both the widest scaffold is kept
         unless another is clearly better: held-out sites often prefer a narrower one by chance.
         """
-        best, grid = None, self._grid(len(statistics.sites))
-        for tau_percentile, eta in grid:
+        best, grid, tried = None, self._grid(len(statistics.sites)), set[bytes]()
+        for thresholds in grid:
             try:
-                folds = self._site_folds(statistics, cohort, tau_percentile, eta)
+                folds = self._site_folds(statistics, cohort, thresholds)
             except (EmptyScaffoldError, MemoryLimitError) as error:
-                if best is None and (tau_percentile, eta) == grid[-1]:
+                if best is None and thresholds == grid[-1]:
                     raise
-                self.notes_.append(f"tau_percentile {tau_percentile:g} with eta {eta:g} passed over: {error}")
+                settings = ", ".join(f"{name} {value:g}" for name, value in thresholds.items())
+                self.notes_.append(f"{settings} passed over: {error}")
                 continue
-            candidate = self._candidate(folds, {"tau_percentile": tau_percentile, "eta": eta})
+            if folds.selected() in tried:  # the same edges in every fold
+                continue
+            tried.add(folds.selected())
+            candidate = self._candidate(folds, thresholds)
             if best is None or candidate.is_better_than(best):
                 best = candidate
         if best is None:
-            raise DataError("tau_percentile and eta need at least one value each")
+            raise DataError("tau_percentile, eta and zeta need at least one value each")
         return best
 
     def _candidate(self, folds: SiteFolds, thresholds: dict[str, float]) -> Candidate:
@@ -271,16 +275,16 @@ class CoreModel:
         if alone and folds.held_out_groups():
             self.notes_.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
 
-    def _site_folds(self, statistics: SiteStatistics, cohort: Cohort, tau_percentile: float, eta: float) -> SiteFolds:
-        fixed = {name: getattr(self.recipe, name) for name in ("zeta", "sign", "bootstrap")} | {"seed": self.seed}
+    def _site_folds(self, statistics: SiteStatistics, cohort: Cohort, thresholds: dict[str, float]) -> SiteFolds:
         folds = SiteFolds(
             statistics,
-            thresholds={"tau_percentile": tau_percentile, "eta": eta, **fixed},
+            {**thresholds, "sign": self.recipe.sign, "bootstrap": self.recipe.bootstrap, "seed": self.seed},
             residual=self.recipe.train_residual,
             orient=self.recipe.orient,
             skip=self.recipe.skip,
             device=self.recipe.device if self._trains() else None,
             max_pathways=self.recipe.max_pathways,
+            standardise=self.recipe.standardise,
             penalties=self.recipe.penalties,
         )
         size = self._read_by_network(folds)
@@ -288,7 +292,8 @@ class CoreModel:
         if self.recipe.gated and budget is not None and budget > size:
             raise EmptyScaffoldError(
                 f"the gate budget K = {budget:g} exceeds the {size} edges of the scaffold that the network reads; "
-                f"set budget to at most {size}, or lower tau_percentile ({tau_percentile:g}) or eta ({eta:g})"
+                f"set budget to at most {size}, or lower tau_percentile ({thresholds['tau_percentile']:g}) or "
+                f"eta ({thresholds['eta']:g})"
             )
         n_trained = min(folds.size, self.recipe.max_pathways or folds.size) if self._trains() else 0
         at_a_time = max(self.recipe.batch_size, UnreadEpisode.at_a_time)
@@ -340,10 +345,12 @@ class CoreModel:
             squared_error=is_number(folds.statistics.y),
         )
 
-    def _grid(self, n_sites: int) -> list[tuple[float, float]]:
-        """Threshold pairs that differ in effect."""
-        etas = distinct_thresholds(n_sites, np.atleast_1d(self.recipe.eta).tolist())
-        return list(product(sorted(set(np.atleast_1d(self.recipe.tau_percentile).tolist())), etas))
+    def _grid(self, n_sites: int) -> list[dict[str, float]]:
+        """Every choice of thresholds; of eta those that differ in effect."""
+        names = ("tau_percentile", "eta", "zeta")
+        values = {name: sorted(set(np.atleast_1d(getattr(self.recipe, name)).tolist())) for name in names}
+        values["eta"] = distinct_thresholds(n_sites, values["eta"])
+        return [dict(zip(names, point, strict=True)) for point in product(*values.values())]
 
     def _usable(self, cohort: Cohort) -> np.ndarray:
         """Which people to learn from."""
@@ -446,7 +453,7 @@ class CoreModel:
         # Thresholds are chosen: they stay.
         self.recipe = self.recipe.for_study(self.measure_, self.own_units_, is_wide=False)
         pairs = Atlas("", ("",) * facts["n_rois"], columns=self.measure_ == "table").pairs
-        _require_shapes(state, len(pairs), len(facts["sites"]), channels=3 if self.recipe.profiles else 1)
+        require_shapes(state, len(pairs), len(facts["sites"]), channels=3 if self.recipe.profiles else 1)
         stored = {"contrast": np.empty((0, len(pairs))), **part(state, "scaffold")}
         scaffold = Scaffold(**stored, tau=facts["tau"], sites=tuple(facts["sites"]))
         self.n_rois_, self.chosen_, self.notes_ = facts["n_rois"], facts["chosen"], facts["notes"]
@@ -472,23 +479,6 @@ def refuse_empty(cohort: Cohort) -> None:
     empty = cohort.missing_rois.sum(axis=1) > cohort.n_rois - least
     if empty.any():
         raise DataError(f"no region has a signal in {listed(cohort.table['subject'][empty])}; leave them out")
-
-
-def _require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, channels: int) -> None:
-    """Refuse arrays whose shapes do not match: some would be broadcast, others fail in the middle of a prediction."""
-    every, nodes = (n_edges,), (state["scaffold.edges"].size,)
-    shapes = {
-        "choice": (5,),
-        "scaffold.edges": nodes,
-        "scaffold.contrast": (n_sites, *every),
-        **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
-        **dict.fromkeys(("pathways.centre", "pathways.scale"), (*nodes, channels)),
-        "pathways.skip": (*nodes, *state["pathways.skip"].shape[1:2]),
-        "deconfounder.mean_intercept": every,
-    }
-    for name, shape in shapes.items():
-        if name in state and state[name].shape != shape:
-            raise ValueError(f"{name} has the shape {state[name].shape}, not {shape}")
 
 
 def _training() -> ModuleType:

@@ -85,6 +85,12 @@ class Pathways:
             "pathways.skip": self.skip,
         }
 
+    def unscaled(self) -> "Pathways":
+        """The same with the channels as they are; the linear reading keeps its scores."""
+        scale = self.scale[:, :1] if self.skip.ndim == 2 else self.scale[:, 0]
+        nothing, one = np.zeros_like(self.centre), np.ones_like(self.scale)
+        return replace(self, centre=nothing, scale=one, skip=self.skip / scale)
+
     def nodes(self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) of anybody from their values on the scaffold, by the site-agnostic deconfounder."""
         residual = self.deconfounder.frozen_residuals(values, covariates, columns=self.scaffold.edges)
@@ -209,3 +215,20 @@ class Moments:
         """Standard deviation; 1 where there is none."""
         scale = np.sqrt(self.squares / np.maximum(self.count, 1))
         return np.where(scale > EPS, scale, 1.0)
+
+
+def require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, channels: int) -> None:
+    """Refuse arrays whose shapes do not match: some would be broadcast, others fail in the middle of a prediction."""
+    every, nodes = (n_edges,), (state["scaffold.edges"].size,)
+    shapes = {
+        "choice": (5,),
+        "scaffold.edges": nodes,
+        "scaffold.contrast": (n_sites, *every),
+        **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
+        **dict.fromkeys(("pathways.centre", "pathways.scale"), (*nodes, channels)),
+        "pathways.skip": (*nodes, *state["pathways.skip"].shape[1:2]),
+        "deconfounder.mean_intercept": every,
+    }
+    for name, shape in shapes.items():
+        if name in state and state[name].shape != shape:
+            raise ValueError(f"{name} has the shape {state[name].shape}, not {shape}")

@@ -40,9 +40,9 @@ class Recipe:
         long it was; None takes all windows at once.
     window_seconds, stride_seconds : float, optional
         In seconds instead; then every person needs a repetition time.
-    tau_percentile, eta, zeta : float, or sequence for tau_percentile and eta
-        Scaffold thresholds. Where a sequence is given, inner leave-one-site-out chooses, by the linear reading where
-        there is one.
+    tau_percentile, eta, zeta : float, or sequence
+        Scaffold thresholds. Where sequences are given, held-out training sites choose, by the linear reading where
+        there is one. The paper's grid: tau_percentile 70 to 90, eta and zeta .7, .75, .8, .85 and .9.
     sign : {"both", "positive", "negative"}
         Edges of the scaffold: stronger in cases (positive), weaker, or both. ``PAPER`` takes positive ones, as the
         paper's table and figures show; the letter of its equation is both.
@@ -61,6 +61,9 @@ class Recipe:
     orient : bool
         Multiply each pathway's static channel by the sign of its consensus contrast; False is the literal reading,
         in which pathways stronger and weaker in patients cancel where the scaffold has both signs.
+    standardise : bool
+        Give each channel of each pathway unit spread over the training people (and the profiles mean 0); False reads
+        correlations and logarithms as they are. The paper does not say which.
     skip : {"ridge", "sum", "none"}
         The linear reading that stands beside the network; ``"none"`` is the network alone.
     penalties : sequence of float, optional
@@ -122,7 +125,7 @@ class Recipe:
     stride_seconds: PositiveFloat | None = None
     tau_percentile: Percentile | Sequence[Percentile] = TAU_PERCENTILE
     eta: NonNegativeFloat | Sequence[NonNegativeFloat] = ETA
-    zeta: NonNegativeFloat = ZETA
+    zeta: NonNegativeFloat | Sequence[NonNegativeFloat] = ZETA
     sign: Literal["both", "positive", "negative"] = "both"
     contrast: str = "mean"
     bootstrap: str = "sites"
@@ -133,6 +136,7 @@ class Recipe:
     hidden: PositiveInt = 16
     layers: PositiveInt = 2
     orient: bool = True
+    standardise: bool = True
     skip: str = "ridge"
     penalties: Sequence[PositiveFloat] | None = None
     train: Literal["both", "episodic", "joint"] = "both"
@@ -158,7 +162,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         require_settings("core", Recipe, vars(self))
-        for name in ("tau_percentile", "eta", "penalties"):
+        for name in ("tau_percentile", "eta", "zeta", "penalties"):
             values = np.asarray(getattr(self, name)).tolist()  # a tuple, whatever sequence they came in
             object.__setattr__(self, name, tuple(values) if isinstance(values, list) else values)
 

@@ -109,6 +109,8 @@ class SiteFolds:
         Where torch trains a network; None where none is trained, so that no pair of groups has to be left out.
     max_pathways : int, optional
         How many pathways a network reads, the strongest of its fold.
+    standardise : bool
+        Whether each channel of each pathway has unit spread over the training people.
     penalties : sequence of float, optional
         Of the linear reading; by default those that the statistics suggest.
 
@@ -131,6 +133,7 @@ class SiteFolds:
         skip: str = "ridge",
         device: str | None = "cpu",
         max_pathways: int | None = None,
+        standardise: bool = True,
         penalties: Sequence[float] | None = None,
     ) -> None:
         is_chosen = penalties is None and skip == "ridge"
@@ -138,7 +141,7 @@ class SiteFolds:
         self.candidates = [tuple(each) for each in candidates]
         self.shares = np.eye(len(self.candidates))[0]
         self.residual, self.orient, self.skip, self.device = residual, orient, skip, device
-        self.max_pathways, self.sites = max_pathways, statistics.sites
+        self.max_pathways, self.standardise, self.sites = max_pathways, standardise, statistics.sites
         self.profiles: Profiles | None = None
         most = LINEAR_GROUPS if device is None else GROUPS
         self.groups = [frozenset(group) for group in group_sites(self.sites, statistics.site, most)]
@@ -164,6 +167,10 @@ class SiteFolds:
         """The scaffold of one fold."""
         return self._scaffolds[left_out]
 
+    def selected(self) -> bytes:
+        """The edges of every fold, to be compared with those of other thresholds."""
+        return b" ".join(scaffold.edges.tobytes() for scaffold in self._scaffolds.values())
+
     def held_out_groups(self) -> list[LeftOut]:
         """The groups without which the other sites have a scaffold."""
         return [group for group in self.groups if group in self._scaffolds]
@@ -186,15 +193,16 @@ class SiteFolds:
     def pathways_by_candidate(self, left_out: LeftOut = NOBODY) -> list[Pathways]:
         """The pathways of one fold, with the linear reading by each candidate."""
         if left_out not in self._pathways:
-            self._pathways[left_out] = self.statistics.pathways_by_candidate(
-                self._inside(left_out),
-                self._scaffolds[left_out],
-                self.candidates,
-                self.profiles,
-                self.orient,
-                self.skip,
-            )
+            scaffold = self._scaffolds[left_out]
+            self._pathways[left_out] = self._compute(left_out, scaffold, self.candidates, self.skip)
         return self._pathways[left_out]
+
+    def _compute(
+        self, left_out: LeftOut, scaffold: Scaffold, candidates: Sequence[Sequence[float]], skip: str
+    ) -> list[Pathways]:
+        inside = self._inside(left_out)
+        found = self.statistics.pathways_by_candidate(inside, scaffold, candidates, self.profiles, self.orient, skip)
+        return found if self.standardise else [pathways.unscaled() for pathways in found]
 
     def people(self, group: LeftOut) -> np.ndarray:
         """Positions of the people of a group."""
@@ -251,9 +259,7 @@ class SiteFolds:
 
             scaffold = self._scaffolds[left_out]
             scaffold = scaffold.on(scaffold.strongest(self.max_pathways))
-            (pathways,) = self.statistics.pathways_by_candidate(
-                self._inside(left_out), scaffold, [self.statistics.penalties], self.profiles, self.orient, skip="none"
-            )
+            (pathways,) = self._compute(left_out, scaffold, [self.statistics.penalties], skip="none")
             self._trained[left_out] = pathways, PathwayGraph.of(pathways.graph, self.device or "cpu")
         return self._trained[left_out]
 

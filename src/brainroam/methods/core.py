@@ -104,7 +104,7 @@ class Core(Method):
         chosen, scaffold = self.core_.chosen_, self.core_.scaffold_
         if not len(scaffold.contrast) or self.recipe.bootstrap != "sites" or self.core_.n_outputs_ > 1:
             return {}
-        thresholds = {name: chosen[name] for name in ("tau_percentile", "eta")} | {"zeta": self.core_.recipe.zeta}
+        thresholds = {name: chosen[name] for name in ("tau_percentile", "eta", "zeta")}
         strengths = flipped_strengths(scaffold.contrast, scaffold.sites, **thresholds, sign=self.recipe.sign)
         return {"chance": strengths}
 

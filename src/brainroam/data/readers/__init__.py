@@ -48,11 +48,15 @@ READERS: dict[str, ModuleType] = {
 
 @dataclass(frozen=True)
 class Preset:
-    """The sites of a published cohort, the options that go with them, and what to know before using it."""
+    """The sites of a published cohort, the options that go with them, and what to know before using it.
+
+    ``gate_budget`` is K of the paper's network on these people.
+    """
 
     sites: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     caution: str = ""
+    gate_budget: int = 80
 
 
 def read_cohort(
@@ -228,6 +232,8 @@ PRESETS = {
         "abcd": Preset(
             tuple(f"site{number}" for number in ("02", "06", "07", "09", "11", "14", "15", "16", "20", "21")),
             {"volumes": 383},
+            caution="the paper's network has a gate budget of 150 on ABCD, not 80: core-paper[budget=150]",
+            gate_budget=150,
         ),
     }
 }

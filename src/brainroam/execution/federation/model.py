@@ -111,7 +111,7 @@ def _core_arrays(
         "n_rois": int(like.atlas["n_regions"]),
         "measure": like.measure,
         "own_units": like.own_units,
-        "chosen": {"tau_percentile": thresholds["tau_percentile"], "eta": thresholds["eta"], "network": 0.0},
+        "chosen": {**thresholds, "network": 0.0},
         "notes": list(notes),
         "sites": sites,
         "tau": pathways.scaffold.tau,
