@@ -78,7 +78,8 @@ class PaperData:
     def why_failed(self, name: str) -> str:
         """The error of a method whose runs failed, or nothing."""
         runs = [line.partition(": ") for line in self.study["failed"]]
-        return next((error for run, _, error in runs if run.startswith(f"{name} at ")), "")
+        error = next((error for run, _, error in runs if run.startswith(f"{name} at ")), "")
+        return error.partition(": ")[2]  # without the name of the exception
 
     def folds(self, name: str) -> int:
         """How many sites a method was held out from so far."""

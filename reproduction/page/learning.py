@@ -36,9 +36,9 @@ def learning(data: PaperData) -> Part:
     ]
     blocks: list[Block] = [
         "Nodes share all weights and the readout is their mean. In a scaffold with edges of both signs, what pathways "
-        "that are stronger in patients add is taken away by those that are weaker, so such a network cannot even order "
-        "the people it is trained on. Edges of one sign do not cancel; nor do edges of both signs when each is "
-        "multiplied by the sign of its contrast, which is our cure (`orient`).",
+        "that are stronger in patients add is taken away by those that are weaker: such a network has little to learn "
+        "from, even of the people it is trained on. Edges of one sign do not cancel; nor do edges of both signs when "
+        "each is multiplied by the sign of its contrast, which is our cure (`orient`).",
         Drawing("learning", caption, lambda: _draw(rows)),
         Listing(_ends(rows), columns, "learning", "After the last epoch, means over sites"),
     ]

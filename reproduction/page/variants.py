@@ -153,9 +153,10 @@ def _best(data: PaperData, names: Mapping[str, str], published: str) -> str:
 def _unfinished(data: PaperData, wanted: Mapping[Any, str], done: Mapping[Any, str]) -> list[Block]:
     """What is missing: not run yet, or run without success, and why."""
     missing = [name for what, name in wanted.items() if what not in done]
-    waiting = [name for name in missing if not data.why_failed(name)]
-    failed = [f"{name} cannot be run: {data.why_failed(name)}." for name in missing if name not in waiting]
-    return [*failed, *([f"Not run yet: {listed(waiting)}."] if waiting else [])]
+    failed = {name: why for name in missing if (why := data.why_failed(name))}
+    waiting = [name for name in missing if name not in failed]
+    why = f"{listed(list(failed))} cannot be run here: {next(iter(failed.values()))}." if failed else ""
+    return [*([why] if why else []), *([f"Not run yet: {listed(waiting)}."] if waiting else [])]
 
 
 def _forest(rows: pd.DataFrame) -> Figure:

@@ -1,5 +1,7 @@
 """`python -m reproduction` as typed: on made-up people, and on small trees of the paper's five datasets."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +23,7 @@ def run(*arguments):
 def study(tmp_path_factory):
     """A study of everything that is quick."""
     out = tmp_path_factory.mktemp("paper") / "study"
-    parts = "dataset,loso,cv,edges,sites"
+    parts = "dataset,loso,cv,edges,sites,variation,learning,k"
     run("synthetic", *SMALL, "--parts", parts, "--methods", "fc-ridge", "--epochs", 1, "--tuning", "fast", "--out", out)
     return out
 
@@ -37,7 +39,23 @@ def test_other_data_have_a_page_without_published_numbers(study):
 def test_edges_and_sites_come_from_the_trained_network(study):
     page = (study / "paper.md").read_text()
     assert "at least half of the folds of core-paper[epochs=1] selected" in page
-    assert "### Figure 7: the strongest positive edges" in page and "| S01 | ROI" in page
+    folds = page[page.index("### Figure 7") :]
+    assert re.search(r"\| S01 \| .+ - .+ 0\.\d{3}", folds) and re.search(r"\| S04 \| .+ - .+ 0\.\d{3}", folds)
+
+
+def test_figures_1_and_2_and_what_networks_learn_are_drawn(study):
+    page = (study / "paper.md").read_text()
+    for name in ("figure-1", "figure-2", "learning"):
+        assert f"paper-figures/{name}.png" in page
+        assert (study / "paper-figures" / f"{name}.png").stat().st_size > 1000
+    assert "| positive edges | 4 |" in page and "| both signs, oriented | 4 |" in page
+
+
+def test_a_gate_budget_larger_than_the_scaffold_is_explained_and_not_awaited(study):
+    page = (study / "paper.md").read_text()
+    part = page[page.index("### Figure 4c") : page.index("### Figure 4d")]
+    assert "cannot be run here: the gate budget K = 20 exceeds the" in part
+    assert "Not run yet" not in part
 
 
 def test_the_same_command_does_nothing_twice(study):
