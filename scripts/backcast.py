@@ -24,17 +24,17 @@ import pandas as pd
 from common import parser_of
 
 import brainroam
-from brainroam.core.calibration import calibrate, calibrate_number
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import group_sites
+from brainroam.data.target.calibration import calibrate, calibrate_number
+from brainroam.data.target.shifts import inner_sites, site_measures
 from brainroam.evaluation.forecast import expected_measures, expected_number
 from brainroam.evaluation.stats.metrics import site_weights
 from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
 from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
 from brainroam.methods.registry import method_info
-from brainroam.methods.site_shift import inner_sites, site_measures
 from brainroam.methods.tuning import GROUPS, TunedMethod
 from brainroam.utils.optional import one_thread
 

@@ -18,9 +18,9 @@ from scipy.special import ndtri
 
 import brainroam
 from brainroam.data.cohort import Cohort
+from brainroam.data.target.shifts import MEASURES
 from brainroam.evaluation.forecast import Forecast
 from brainroam.methods.registry import method_info
-from brainroam.methods.site_shift import MEASURES
 from brainroam.methods.tuning import TunedMethod
 
 

@@ -70,7 +70,7 @@ def test_a_model_of_the_command_line_is_read_in_python_whatever_it_predicts(peop
     score = fitted.score(cohort)
     if target == "iq":
         assert isinstance(model, SiteRegressor)
-        np.testing.assert_array_equal(model.predict(cohort), fitted.predict_number(score))
+        np.testing.assert_array_equal(model.predict(cohort), fitted.readout_.predict(score))
     else:
         assert isinstance(model, SiteClassifier) and model.classes_.tolist() == ["HC", "MDD", "SCZ"]
         np.testing.assert_array_equal(model.predict_proba(cohort), fitted.calibration_(score))
@@ -160,7 +160,7 @@ def test_institutions_are_held_out_whole_with_a_number(people, file, tmp_path):
     alone = TunedMethod(method_info("fc-ridge")).fit(cohort.subset(away))
     here = table[table["fold"] == "U1"].set_index("subject")
     held_out = cohort.subset(~away)
-    expected = pd.Series(alone.predict_number(alone.score(held_out)), held_out.table["subject"])
+    expected = pd.Series(alone.readout_.predict(alone.score(held_out)), held_out.table["subject"])
     np.testing.assert_allclose(here["predicted"], expected[here.index], rtol=1e-9)
     page = run("report", tmp_path, "--out", tmp_path / "r.html")
     assert set(table.loc[table["fold"] == "U1", "site"]) == {"S01", "S02"}  # each is measured by itself

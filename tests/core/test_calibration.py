@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from brainroam.core.calibration import Calibration, calibrate
+from brainroam.data.target.calibration import Calibration, calibrate
 from brainroam.errors import DataError
 
 

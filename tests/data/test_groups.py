@@ -111,7 +111,7 @@ def test_inner_folds_tear_no_family(n_sites):
     family = np.random.default_rng(0).permutation(np.repeat(np.arange(15), 2)).astype(str)
     site = cohort.table["site"] if n_sites > 1 else "A"
     cohort = Cohort(cohort.series, cohort.table.assign(group=family, site=site))
-    parts = list(inner_folds(cohort, "full", 0))
+    parts = list(inner_folds(cohort, 0))
     assert len(parts) > 1
     for train, held_out in parts:
         assert not split(cohort.table, train, held_out)

@@ -412,7 +412,7 @@ def test_a_number_is_foretold_and_judged_by_correlation_and_mean_error(numbered,
     observed = found.table.set_index(["site", "measure"])["observed"][new.sites[0]]
     score = model.score(first)
     assert observed["r"] == pytest.approx(np.corrcoef(score, first.targets)[0, 1])
-    assert observed["mean_error"] == pytest.approx((model.predict_number(score) - first.targets).mean())
+    assert observed["mean_error"] == pytest.approx((model.readout_.predict(score) - first.targets).mean())
     assert brainroam.reveal(forecast, new).labels == found.labels
     with pytest.raises(ForecastError):
         brainroam.reveal(forecast, table[1:].rename(columns={"severity": "label"}))

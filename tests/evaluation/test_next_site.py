@@ -10,14 +10,14 @@ from brainroam.cli import app
 from brainroam.core.connectivity import edges
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import TargetRequest
+from brainroam.data.target.shifts import SiteShift
 from brainroam.data.target_column import with_target
 from brainroam.errors import UsageError
 from brainroam.evaluation import next_site
 from brainroam.evaluation.next_site import adaptation_summary, adapted, coverage, coverage_over_sites
 from brainroam.evaluation.stats.metrics import auc
-from brainroam.methods.predictions import number_predictions
+from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
-from brainroam.methods.site_shift import SiteShift
 from brainroam.methods.tuning import TunedMethod
 
 
@@ -170,7 +170,7 @@ def test_the_curve_of_known_numbers_is_what_predict_would_give(number, number_re
     table, truth = new.table, new.table.set_index("subject")["label"]
     drawn = np.random.default_rng([0, 5, *b"S02"]).choice(24, 5, replace=False)
     table.loc[~table["subject"].isin(np.array(run[1]["predictions"]["subject"])[drawn]), "label"] = np.nan
-    given = number_predictions(model, new.predicting(new.target, table), "labelled")
+    given = predictions(model, new.predicting(new.target, table), adapt="labelled")
     assert len(given) == 24 - 5
     off = given["predicted"].to_numpy() - truth[given["subject"]].to_numpy()
     assert row["mae"] == pytest.approx(np.abs(off).mean()) and row["off"] == pytest.approx(abs(off.mean()))

@@ -30,7 +30,7 @@ def test_a_study_equals_folds_of_which_none_knows_another(cohort, method):
 
 
 def test_inner_folds_of_the_scaffold_equal_fits_one_by_one(cohort):
-    folds, model = list(inner_folds(cohort, "full", 0)), method_info("scaffold-ridge").make()
+    folds, model = list(inner_folds(cohort, 0)), method_info("scaffold-ridge").make()
     shared = model.out_of_fold(cohort, folds)
     for fold, scores in zip(folds, shared, strict=True):
         fresh = Cohort(cohort.series, cohort.table)

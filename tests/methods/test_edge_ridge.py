@@ -58,7 +58,7 @@ def test_centred_it_is_a_ridge_on_edges_without_site_means_that_do_not_move_with
 @pytest.mark.parametrize("form", FORMS)
 def test_inner_folds_that_share_work_equal_fits_one_by_one(cohort, form):
     """Each fold fitted on its own, with nothing remembered, at the penalty of the whole training set."""
-    folds = list(inner_folds(cohort, "full", 0))
+    folds = list(inner_folds(cohort, 0))
     model = EdgeRidge(**form | {"penalties": (1, 3)} if "strength" not in form else form)
     shared = model.out_of_fold(cohort, folds)
     for (train, held_out), score in zip(folds, shared, strict=True):
@@ -73,7 +73,7 @@ def test_inner_folds_that_share_work_equal_fits_one_by_one(cohort, form):
 
 @pytest.mark.parametrize("form", FORMS[:2])
 def test_more_people_than_can_be_multiplied_with_each_other_give_the_same(cohort, form, monkeypatch):
-    folds = list(inner_folds(cohort, "full", 0))
+    folds = list(inner_folds(cohort, 0))
     by_products = EdgeRidge(**form).out_of_fold(cohort, folds)
     monkeypatch.setattr(edge_ridge, "MOST_PEOPLE", 10)
     for score, other in zip(by_products, EdgeRidge(**form).out_of_fold(cohort, folds), strict=True):
@@ -111,7 +111,7 @@ def test_a_corrupted_held_out_site_changes_no_byte_of_a_fold_of_its_study(cohort
         for name in people.sites:
             site = people.table["site"].to_numpy()
             training = people.subset(site != name)
-            EdgeRidge(**form).out_of_fold(training, list(inner_folds(training, "full", 0)))
+            EdgeRidge(**form).out_of_fold(training, list(inner_folds(training, 0)))
             EdgeRidge(**form).fit(training)
         states.append(EdgeRidge(**form).fit(people.subset(~here)).state())
     for key in states[0]:

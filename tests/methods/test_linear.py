@@ -16,6 +16,7 @@ from brainroam import EnsembleClassifier, make_cohort
 from brainroam.core.connectivity import cohort_edges, pearson_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.scaffold import extract_scaffold
+from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.methods.base import MethodInfo
 from brainroam.methods.combat import combat
@@ -160,10 +161,31 @@ def test_selection_takes_the_grid_point_with_the_best_mean_inner_auc(cohort):
     assert np.isfinite(chosen.inner_scores_).all()
 
 
-def test_fast_tuning_holds_out_one_site_and_keeps_the_default(cohort):
-    folds = list(inner_folds(cohort, "fast", seed=5))
-    assert len(folds) == 1 and len(set(cohort.table["site"].to_numpy()[folds[0].test])) == 1
-    assert TunedMethod(method_info("fc-ridge"), "fast").fit(cohort).configuration_ == {"penalties": (3.0,)}
+def test_fast_tuning_keeps_the_default_and_is_calibrated_everywhere(cohort):
+    fitted = TunedMethod(method_info("fc-ridge"), "fast").fit(cohort)
+    assert fitted.configuration_ == {"penalties": (3.0,)} and np.isfinite(fitted.inner_scores_).all()
+
+
+def test_fast_tuning_of_a_network_holds_out_one_group_of_sites_and_says_so():
+    made = make_cohort(n_sites=7, n_per_site=8, n_rois=8, seed=2)
+    fitted = TunedMethod(method_info("gcn"), "fast", epochs=2).fit(made)
+    told = set(made.table["site"][np.isfinite(fitted.inner_scores_)])
+    assert 1 <= len(told) <= 2 and any("one of 5 groups" in note for note in fitted.notes_)
+
+
+@pytest.mark.parametrize("tuning", ["default", "fast"])
+def test_neither_names_of_sites_nor_the_order_of_people_move_predictions(tuning):
+    """Twelve equally large sites in five groups; "fast" took a site by its place in the alphabet."""
+    cohort, rng = make_cohort(n_sites=12, n_per_site=8, n_rois=8, seed=3), np.random.default_rng(0)
+    new, table = make_cohort(n_sites=2, n_per_site=8, n_rois=8, seed=9), cohort.table
+    other = dict(zip(cohort.sites, rng.permutation(cohort.sites), strict=True))
+    renamed = Cohort(cohort.series, table.assign(site=table["site"].map(other)))
+    turned = cohort.subset(rng.permutation(len(cohort)))
+    of_each = [
+        TunedMethod(method_info("fc-ridge"), tuning).fit(one).probability(new) for one in (cohort, renamed, turned)
+    ]
+    np.testing.assert_allclose(of_each[1], of_each[0], atol=1e-9)
+    np.testing.assert_allclose(of_each[2], of_each[0], atol=1e-9)
 
 
 def test_where_nothing_is_chosen_five_groups_of_sites_give_the_threshold(monkeypatch):
@@ -191,8 +213,8 @@ def test_where_nothing_is_chosen_five_groups_of_sites_give_the_threshold(monkeyp
 
 def test_a_method_that_needs_two_sites_is_tuned_on_people_where_only_two_are_left(cohort):
     two = cohort.select(cohort.sites[:2])
-    assert len(list(inner_folds(two, "full", 0))) == 2
-    assert len(list(inner_folds(two, "full", 0, least_sites=2))) == 5
+    assert len(list(inner_folds(two, 0))) == 2
+    assert len(list(inner_folds(two, 0, least_sites=2))) == 5
     assert np.isfinite(TunedMethod(method_info("scaffold-ridge"), "default").fit(two).inner_scores_).all()
 
 

@@ -26,7 +26,7 @@ from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, MemoryLimitError, UsageError
 from brainroam.evaluation.external import number_agreement, validate_number
 from brainroam.methods import edge_ridge
-from brainroam.methods.predictions import number_predictions
+from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 
@@ -86,7 +86,7 @@ def test_methods_learn_a_number_and_are_saved_with_it(cohort, name, tmp_path):
     train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
     fitted = TunedMethod(method_info(name)).fit(train)
     score = fitted.score(new)
-    predicted = fitted.predict_number(score)
+    predicted = fitted.readout_.predict(score)
     if name in NUMBER_METHODS:
         assert correlations(new.targets, score) > 0.4
         assert np.abs(predicted - new.targets).mean() < 20
@@ -96,7 +96,7 @@ def test_methods_learn_a_number_and_are_saved_with_it(cohort, name, tmp_path):
     again.configuration_ = fitted.configuration_
     again.load_state(fitted.state())
     assert again.target_ == cohort.target
-    assert (again.predict_number(again.score(new)) == predicted).all()
+    assert (again.readout_.predict(again.score(new)) == predicted).all()
 
 
 def test_a_method_for_two_classes_says_so(cohort):
@@ -208,7 +208,7 @@ def test_core_passes_over_what_the_memory_given_is_too_little_for(cohort, monkey
 def test_a_number_is_predicted_whatever_its_units(cohort):
     times = cohort.predicting(cohort.target, cohort.table.assign(label=1000 * cohort.table["label"] + 7))
     first, second = (TunedMethod(method_info("fc-ridge")).fit(people) for people in (cohort, times))
-    a, b = (fitted.predict_number(fitted.score(cohort)) for fitted in (first, second))
+    a, b = (fitted.readout_.predict(fitted.score(cohort)) for fitted in (first, second))
     assert np.allclose(1000 * a + 7, b)
 
 
@@ -252,7 +252,7 @@ def test_a_few_people_with_a_known_number_mend_level_and_never_order(cohort):
     table = new.table
     table["label"] = truth.where(np.arange(len(new)) < 12)
     few = new.predicting(new.target, table)
-    strict, mended = (number_predictions(fitted, few, adapt) for adapt in ("strict", "labelled"))
+    strict, mended = (predictions(fitted, few, adapt=adapt) for adapt in ("strict", "labelled"))
     assert mended["protocol"].unique().tolist() == ["labelled-12"] and len(mended) == len(new) - 12
     assert mended["low_80"].isna().all() and "label" not in mended
     before, after = strict["predicted"].to_numpy()[12:], mended["predicted"].to_numpy()
@@ -260,16 +260,17 @@ def test_a_few_people_with_a_known_number_mend_level_and_never_order(cohort):
     gone = truth.to_numpy()[12:]
     assert np.abs(after.mean() - gone.mean()) < 0.5 * np.abs(before.mean() - gone.mean())
     with pytest.raises(DataError, match="everybody"):
-        number_predictions(fitted, new.without_labels(), "labelled")
-    with pytest.warns(UserWarning, match="fast"):
-        same = number_predictions(TunedMethod(method_info("fc-ridge"), "fast").fit(train), few, "labelled")
+        predictions(fitted, new.without_labels(), adapt="labelled")
+    two = TunedMethod(method_info("fc-ridge")).fit(train.select(train.sites[:2]))
+    with pytest.warns(UserWarning, match="three inner held-out sites"):
+        same = predictions(two, few, adapt="labelled")
     assert same["protocol"].unique().tolist() == ["labelled-12"]
 
 
 def test_a_model_meets_known_numbers_as_its_training_sites_foretold(cohort):
     train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
     fitted = TunedMethod(method_info("fc-ridge")).fit(train)
-    table = number_predictions(fitted, new)
+    table = predictions(fitted, new)
     sites = validate_number(table, new.target, float(train.targets.mean()))
     assert sites["r"][0] == pytest.approx(np.corrcoef(table["predicted"], new.targets)[0, 1])
     assert sites["mae_constant"][0] == pytest.approx(np.abs(new.targets - fitted.calibration_.mean).mean())
@@ -290,7 +291,7 @@ def test_a_number_is_validated_by_people_and_not_by_scans(cohort):
     series = [
         new.series[i] + 0.3 * np.random.default_rng(k).normal(size=new.series[i].shape) for k, i in enumerate(again)
     ]
-    table = number_predictions(fitted, new.made_of(series, scans))
+    table = predictions(fitted, new.made_of(series, scans))
     found = validate_number(table, new.target, 50.0).loc[0]
     people = table.groupby("person")[["label", "predicted"]].mean()
     assert found["n"] == len(new) < len(table)
@@ -337,3 +338,15 @@ def test_somebodys_regressor_is_judged_and_audited_with_a_number(cohort, capsys)
     assert "audit of mine: no leak found" in capsys.readouterr().err
     with pytest.raises(UsageError, match="mine"):
         brainroam.evaluate(brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8), {"mine": Ridge()})
+
+
+def test_fast_tuning_of_a_number_is_calibrated_by_five_groups_of_sites():
+    """Thirty small sites: a random one of them, which gave the level before, says nothing about it."""
+    made = brainroam.make_cohort(n_sites=30, n_per_site=8, n_rois=12, seed=4)
+    edges = np.stack([np.corrcoef(x.T)[np.triu_indices(12, 1)] for x in made.series])
+    number = 100 + 40 * edges[:, :8].sum(axis=1)
+    cohort = with_target(made.with_columns(pd.DataFrame({"made": number})), "made:number")
+    fast, default = (TunedMethod(method_info("fc-ridge"), tuning).fit(cohort) for tuning in ("fast", "default"))
+    assert np.isfinite(fast.inner_scores_).all() and len(fast.inner_sites_) == 30
+    slopes = [one.calibration_.slope * one.inner_scores_.std() for one in (fast, default)]
+    assert slopes[0] == pytest.approx(slopes[1], rel=0.2)

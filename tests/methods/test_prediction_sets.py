@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from brainroam.data.target.sets import calibrate_sets
 from brainroam.errors import UsageError
-from brainroam.methods.prediction_sets import calibrate_sets
 
 
 def world(rng, n_sites, between=0.7, gap=1.2):

@@ -6,17 +6,17 @@ import pytest
 from scipy.special import softmax
 
 import brainroam
-from brainroam.core.calibration import as_shares, calibrate_classes
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.site_statistics import site_statistics
 from brainroam.data.check import check_cohort
+from brainroam.data.target.calibration import as_shares, calibrate_classes
+from brainroam.data.target.shifts import ClassShift, SiteShift
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, ReaderError, UsageError
-from brainroam.methods.predictions import class_predictions, number_predictions
+from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method, save_method
-from brainroam.methods.site_shift import ClassShift, SiteShift
 from brainroam.methods.tuning import TunedMethod
 
 CLASSES = ("HC", "MDD", "SCZ")
@@ -160,7 +160,7 @@ def test_a_step_of_an_order_is_known_by_its_name(cohort):
     ordered = with_target(cohort.with_columns(pd.DataFrame({"stage": step})), "stage:ordered")
     method = TunedMethod(method_info("fc-ridge"), "fast").fit(ordered)
     late = cohort.with_columns(pd.DataFrame({"stage": step})).subset(np.flatnonzero(step > 1))
-    table = number_predictions(method, with_target(late, "stage:ordered"))
+    table = predictions(method, with_target(late, "stage:ordered"))
     assert table["label"].tolist() == (step[step > 1] - 1).tolist()  # stage 1 is step 0, though nobody here has it
     assert np.array_equal(table["level"].astype(int), 1 + np.rint(table["predicted"]).astype(int))
     assert set(table["level"]) <= set("1234")
@@ -172,9 +172,9 @@ def test_controls_or_everybody_of_a_new_site_move_its_scores_and_never_the_order
     save_method(tmp_path / "model", model, cohort.select(sites[:-1]))
     again, new = load_method(tmp_path / "model", cohort)[0], cohort.select(sites[-1:])
     controls = new.table["subject"][new.targets == 0][:3].tolist()
-    strict = class_predictions(model, new)
+    strict = predictions(model, new)
     for options in ({"controls": controls}, {"adapt": "unlabelled"}):
-        moved, loaded = (class_predictions(one, new, **options) for one in (model, again))
+        moved, loaded = (predictions(one, new, **options) for one in (model, again))
         pd.testing.assert_frame_equal(moved.drop(columns="flags"), loaded.drop(columns="flags"))
         kept = strict[strict["subject"].isin(moved["subject"])].reset_index(drop=True)
         assert set(moved["protocol"]) == {"controls-3"} if "controls" in options else {"unlabelled"}

@@ -9,10 +9,10 @@ import pytest
 
 from brainroam import make_cohort
 from brainroam.data.cohort import Cohort
+from brainroam.data.target.shifts import SiteShift, learn_shift
 from brainroam.errors import UsageError
 from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
-from brainroam.methods.site_shift import SiteShift, learn_shift
 from brainroam.methods.tuning import TunedMethod
 
 
@@ -97,7 +97,7 @@ def test_a_site_where_nearly_all_or_none_are_called_cases_is_warned_of(model_and
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plain = predictions(method, new)
-    monkeypatch.setattr(method, "calibration_", replace(method.calibration_, threshold=level))
+    monkeypatch.setattr(method.readout_, "calibration", replace(method.calibration_, threshold=level))
     with pytest.warns(UserWarning, match=r"S06.*--controls.*--adapt unlabelled"):
         one_sided = predictions(method, new)
     assert one_sided["predicted"].nunique() == 1 and plain["predicted"].nunique() == 2

@@ -35,7 +35,7 @@ def make_alone(cohort, rows):
 
 @pytest.mark.parametrize("strength", [*STRENGTHS, 3.0])
 def test_shared_inner_folds_equal_folds_fitted_one_by_one(cohort, strength):
-    folds = list(inner_folds(cohort, "full", 0))
+    folds = list(inner_folds(cohort, 0))
     shared = TangentRidge(strength).out_of_fold(cohort, folds, 0)
     assert [x.shape for x in shared] == [(1, 24)] * 5
     for ours, alone in zip(shared, one_by_one(cohort, folds, strength), strict=True):
@@ -55,7 +55,7 @@ def test_nothing_outside_the_training_cohort_is_touched(cohort):
     results = []
     for whole in (cohort, type(cohort)(spoiled, cohort.table, cohort.atlas)):
         training = whole.subset(np.flatnonzero(inside))
-        results.append(TangentRidge().out_of_fold(training, list(inner_folds(training, "full", 0)), 0))
+        results.append(TangentRidge().out_of_fold(training, list(inner_folds(training, 0)), 0))
     for clean, corrupted in zip(*results, strict=True):
         np.testing.assert_array_equal(clean, corrupted)
 

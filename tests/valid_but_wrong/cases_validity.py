@@ -237,7 +237,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     # --- people who belong together ---
     ("family-cv", "siblings in folds within sites", lambda _: split_groups(families(), folds(families().table, "cv")) == 0, "right", ""),
     ("family-cv-repeats", "siblings in repeated folds", lambda _: split_groups(families(), folds(families().table, "cv", n_splits=3, n_repeats=4)) == 0, "right", ""),
-    ("family-inner", "siblings in inner folds", lambda _: split_groups(families(site="A"), inner_folds(families(site="A"), "full", 0)) == 0, "right", ""),
+    ("family-inner", "siblings in inner folds", lambda _: split_groups(families(site="A"), inner_folds(families(site="A"), 0)) == 0, "right", ""),
     ("family-across-sites", "siblings at two sites, one held out", lambda _: (split_groups(families(site=["A", "B"] * 12), folds(families(site=["A", "A", "B", "C"] * 6).table, "loso")) == 0), "right", ""),
     ("family-all-held-out", "every family at both sites", lambda _: list(folds(families(site=["A", "B"] * 12).table, "loso")), "refused", "no participants remain to train on"),
     ("family-note", "relatives left out of training, in the run's file", lambda folder: any("also at" in note for note in recorded_notes(changed(group=["F", *[None] * 8, "F", *[None] * 14]), folder, "fc-ridge")), "right", ""),

@@ -173,7 +173,7 @@ def predict(
     from brainroam.data.exclusion import listed_people
     from brainroam.data.people import people_and_scans
     from brainroam.methods.familiarity import known_share
-    from brainroam.methods.predictions import class_predictions, number_predictions, predictions, with_target_of
+    from brainroam.methods.predictions import predictions, with_target_of
     from brainroam.methods.saving import load_method, prepared_as_in_training
 
     try:
@@ -191,12 +191,12 @@ def predict(
         raise UsageError("--controls and --prevalence are for two classes; this model predicts a number")
     named = list(listed_people(controls, "controls")) if controls is not None else []
     if target.is_number:
-        table = number_predictions(method, with_target_of(method, cohort), adapt)
+        table = predictions(method, with_target_of(method, cohort), adapt=adapt)
     elif target.is_classes:
-        table = class_predictions(method, cohort, _shares(prevalence), named, adapt)
+        table = predictions(method, cohort, named, adapt, _shares(prevalence))
     else:
         stated = None if prevalence is None else as_number(prevalence, "--prevalence")
-        table = predictions(method, cohort, method.familiarity_, named, adapt, stated)
+        table = predictions(method, cohort, named, adapt, stated)
     discard_work(cohort, out)
     show_excluded(cohort.excluded)
     typer.echo(f"{people_and_scans(table)}, {_predicted(table, method, header)}: {_save(table, out)}")

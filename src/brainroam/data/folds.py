@@ -113,8 +113,8 @@ def training_sites(site: np.ndarray, folds: Folds) -> list[list[str]] | None:
 def group_sites(sites: Sequence[str], site: np.ndarray, most: int) -> list[list[str]]:
     """Each site alone; of more than ``most``, so many groups with about the same number of people.
 
-    The largest site first, each into the group with the fewest people so far: a few sites together stand for one where
-    holding out every site alone would cost too much.
+    The largest site first, of equal ones that which is named first, each into the group with the fewest people so far:
+    a few sites together stand for one where holding out every site alone would cost too much.
 
     >>> group_sites(["A", "B", "C"], np.array(["A", "A", "A", "B", "C"]), most=2)
     [['A'], ['B', 'C']]
@@ -122,6 +122,6 @@ def group_sites(sites: Sequence[str], site: np.ndarray, most: int) -> list[list[
     if len(sites) <= most:
         return [[name] for name in sites]
     groups: list[list[str]] = [[] for _ in range(most)]
-    for name in sorted(sites, key=lambda name: (-int((site == name).sum()), name)):
+    for name in sorted(sites, key=lambda name: -int((site == name).sum())):
         min(groups, key=lambda group: int(np.isin(site, group).sum())).append(name)
     return groups

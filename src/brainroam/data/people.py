@@ -267,6 +267,16 @@ def people_of(table: pd.DataFrame, by: Sequence[str] = ("site",)) -> pd.DataFram
     return groups.agg(how).reset_index()[list(table)]
 
 
+def shares_of_people(table: pd.DataFrame) -> np.ndarray:
+    """How many people each scan stands for: 1, or a share of one where a person has several.
+
+    >>> shares_of_people(pd.DataFrame({"subject": ["a1", "a2", "b"], "person": ["a", "a", "b"]})).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    person = persons(table)
+    return (1 / person.map(person.value_counts())).to_numpy()
+
+
 def mean_of_scans(values: np.ndarray, person: np.ndarray) -> np.ndarray:
     """Means over the scans of each person, NaN where no scan has a value: people are counted, not scans.
 

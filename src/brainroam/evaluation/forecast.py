@@ -1,7 +1,7 @@
 """Foretell what a model will be worth at new sites before their diagnoses are opened.
 
 A forecast says for each new site what will be *observed* there: the AUC (order), balanced accuracy at the model's
-threshold, level and Brier score (`brainroam.methods.site_shift`), each with intervals of 80 and 95 %. They follow
+threshold, level and Brier score (`brainroam.data.target.shifts`), each with intervals of 80 and 95 %. They follow
 from the same measures at the inner held-out sites of the training, from how many people the new site has and from its
 expected share of cases:
 
@@ -40,11 +40,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.calibration import as_shares
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
 from brainroam.data.target import Target
+from brainroam.data.target.calibration import as_shares
 from brainroam.data.target.order import equivalent_sizes, shared_error
+from brainroam.data.target.shifts import MEASURES
 from brainroam.errors import BrainroamError, DataError, UsageError, counted
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.pipelines import PipelineAgreement, compare_versions
@@ -59,9 +60,8 @@ from brainroam.evaluation.stats.verdict import (
     verdict,
 )
 from brainroam.methods.familiarity import known_share
-from brainroam.methods.predictions import class_predictions, number_predictions, odd_sites, predictions
+from brainroam.methods.predictions import predictions
 from brainroam.methods.saving import load_method, prepared_as_in_training
-from brainroam.methods.site_shift import MEASURES
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.files import content_hash, read_checksummed, write_checksummed
 from brainroam.utils.html import html_summary
@@ -281,15 +281,15 @@ def foretell(
         )
     agreement = None if other is None else compare_versions(method, cohort, other.without_labels(telling=False))
     measured = method.inner_sites_.to_dict("list")
-    table, expected_share = _predict(method, cohort, prevalence)
+    (table, expected_share), scores = _predict(method, cohort, prevalence), method.score(cohort)
     rows = table.assign(
         person=persons(cohort.table).to_numpy(),
         digest=digests,
         site=table["site"].astype(str),
-        **({} if target.is_classes else {"score": method.score(cohort)}),
+        **({} if target.is_classes else {"score": scores}),
     )
     looks = _looks(method, cohort)
-    odd = odd_sites(rows, rows["score"].to_numpy(), method) if target.is_two_classes else {}
+    odd = method.readout_.odd_sites(rows, scores)
     sites = [
         {
             "site": str(name),
@@ -300,8 +300,8 @@ def foretell(
         }
         for name, here in rows.groupby("site", sort=True)
     ]
-    scores = [f"score_{name}" for name in target.classes] if target.is_classes else []
-    columns = ["subject", "person", "site", "score", *scores, "probability", "predicted", "flags", "digest"]
+    of_classes = [f"score_{name}" for name in target.classes] if target.is_classes else []
+    columns = ["subject", "person", "site", "score", *of_classes, "probability", "predicted", "flags", "digest"]
     content = {
         "kind": "forecast",
         "target": "two classes" if target.is_two_classes else target.name,
@@ -337,11 +337,11 @@ def _predict(method: TunedMethod, cohort: Cohort, prevalence: Any) -> tuple[pd.D
     """Predictions of everybody, and the share of cases, or of each class, to be expected there."""
     target = method.target_
     if target.is_number:
-        return number_predictions(method, cohort), None
+        return predictions(method, cohort), None
     if target.is_classes:
         shares = method.calibration_.prevalence if prevalence is None else as_shares(prevalence, target.classes)
-        return class_predictions(method, cohort, prevalence), shares.tolist()
-    table = predictions(method, cohort, method.familiarity_, prevalence=prevalence, advise=False)
+        return predictions(method, cohort, prevalence=prevalence), shares.tolist()
+    table = predictions(method, cohort, prevalence=prevalence, advise=False)
     return table, float(table["prevalence"].iloc[0])
 
 
@@ -450,7 +450,7 @@ def expected_measures(
 ) -> dict[str, dict[str, float]]:
     """``expected`` and limits of each measure at a site of m cases and n controls.
 
-    ``measured`` are columns of `brainroam.methods.site_shift.inner_sites`, ``kept`` is that of `observed_auc`.
+    ``measured`` are columns of `brainroam.data.target.shifts.inner_sites`, ``kept`` is that of `observed_auc`.
 
     >>> sites = {"auc": [0.6, 0.7, 0.65, 0.8, 0.75], "n_cases": [20] * 5, "n_controls": [20] * 5}
     >>> sites |= {name: [0.6, 0.7, 0.6, 0.7, 0.7] for name in MEASURES}

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from brainroam.core.calibration import Calibration, NumberCalibration
 from brainroam.data.people import people_of
 from brainroam.data.target import Target
+from brainroam.data.target.calibration import Calibration, NumberCalibration
+from brainroam.data.target.sets import PredictionSets
+from brainroam.data.target.shifts import LABELLED, SCALE, STRICT, UNLABELLED, SiteShift, mend, protocol_name
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats import numbers
 from brainroam.evaluation.stats.metrics import JUDGED, auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
-from brainroam.methods.prediction_sets import PredictionSets
-from brainroam.methods.site_shift import LABELLED, SCALE, STRICT, UNLABELLED, SiteShift, mend, protocol_name
 
 CONTROLS = (0, 5, 10, 20, 40)
 N_DRAWS = 50

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.core.calibration import to_prevalence
 from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.data.readers.participants_table import Columns, read_participants
@@ -20,11 +19,12 @@ from brainroam.data.readers.roles import USUAL
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import fold, is_empty, numbers, one_spelling
 from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.calibration import to_prevalence
 from brainroam.data.target.order import correlations, is_constant, macro_auc
+from brainroam.data.target.shifts import MEASURES, site_measures
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, foretell, model_digest
 from brainroam.evaluation.run_records import plain
-from brainroam.methods.site_shift import MEASURES, site_measures
 from brainroam.utils.files import content_hash
 from brainroam.utils.html import html_summary
 

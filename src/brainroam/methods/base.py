@@ -59,7 +59,7 @@ def score_shape(n: int, target: Target) -> tuple[int, ...]:
     >>> score_shape(5, Target.of_kind("dx", "classes", ("HC", "MDD", "SCZ")))
     (5, 3)
     """
-    return (n, len(target.classes)) if target.is_classes else (n,)
+    return (n, *target.score_shape)
 
 
 def _require_scores(scores: Any, before: tuple[int, ...], cohort: Cohort, target: Target) -> np.ndarray:

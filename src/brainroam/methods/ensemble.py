@@ -94,7 +94,7 @@ class Ensemble(Method):
         """Scale the members on inner held-out sites, then fit them on everybody."""
         if cohort.own_units:
             return self._fit_table(cohort, seed)
-        folds = list(inner_folds(cohort, "full", seed, groups=GROUPS))
+        folds = list(inner_folds(cohort, seed, groups=GROUPS))
         classes = cohort.target.classes if cohort.target.is_classes else ()
         readers = self._members(cohort.measure, classes)
         if cohort.target.is_number:

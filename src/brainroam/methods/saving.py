@@ -19,8 +19,7 @@ from brainroam.methods.base import MEASURED
 from brainroam.methods.blocks import BlockSum
 from brainroam.methods.familiarity import Familiarity, sketch
 from brainroam.methods.registry import method_info
-from brainroam.methods.site_shift import INNER_SITES
-from brainroam.methods.tuning import INNER_SITES_OF_CLASSES, INNER_SITES_OF_NUMBERS, TunedMethod
+from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.model_files import load_model, save_model
 
 KIND = "method"
@@ -180,7 +179,8 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
             require_regions(header, cohort)
         method.configuration_, method.notes_ = header["configuration"], header["notes"]
         method.load_state(arrays)
-        method.inner_sites_ = pd.DataFrame(header["inner_sites"], columns=_columns(method))
+        readout = method.readout_
+        readout.inner_sites = pd.DataFrame(header["inner_sites"], columns=list(readout.measures))
         if "familiarity" in arrays:  # a pooled model knows nobody
             limits = {str(name): float(value) for name, value in header["familiarity"].items()}
             method.familiarity_ = Familiarity(limits, arrays["familiarity"], arrays.get("familiarity_scale"))
@@ -192,12 +192,6 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
         raise
     except (UsageError, LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error
-
-
-def _columns(method: TunedMethod) -> list[str]:
-    if method.target_.is_classes:
-        return list(INNER_SITES_OF_CLASSES)
-    return list(INNER_SITES_OF_NUMBERS if method.target_.is_number else INNER_SITES)
 
 
 def _require_use(method: TunedMethod, first: Cohort) -> None:

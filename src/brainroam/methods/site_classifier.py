@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 
-from brainroam.core.calibration import as_shares
 from brainroam.core.model import CoreModel
 from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import TWO_CLASSES, Classes, Target, several_classes, two_classes
+from brainroam.data.target.calibration import as_shares
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.core import Core
 from brainroam.methods.ensemble import Ensemble

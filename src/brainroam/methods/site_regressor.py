@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import TRANSFORMS, Number, Target
+from brainroam.data.target.shifts import LABELLED
 from brainroam.errors import DataError, UsageError, listed, unknown
 from brainroam.methods.site_estimator import READ, Covariates, People, SiteEstimator, Times
 from brainroam.utils.parameters import says_how_to_call
@@ -84,14 +85,14 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """The number of each person, in the units of y, for people of any site, or of the one it is adapted to."""
         score = self.decision_function(X, covariates, tr)
-        known = self.model_.known_
-        return self.model_.predict_number(score) if known is None else self.model_.mend(score, *known)
+        readout, known = self.model_.readout_, self.model_.known_
+        return readout.predict(score) if known is None else readout.adapted(score, *known, LABELLED)
 
     def adapt(self, X: People, y: Sequence, covariates: Covariates = None, tr: Times = None) -> Self:
         """A copy whose `predict` is for the site of these people, whose number is known: ``reg.adapt(X, y).predict``.
 
         They mend level and scale there, shrunken by how many they are, never the order of people
-        (`brainroam.methods.site_shift`). Intervals are for a site of which nothing is known, so the copy has none, and
+        (`brainroam.data.target.shifts`). Intervals are for a site of which nothing is known, so the copy has none, and
         it cannot be saved.
         """
         known = self.decision_function(X, covariates, tr), np.asarray(y, dtype=float)
@@ -115,12 +116,12 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     ) -> np.ndarray:
         """Ends (n, 2) of intervals that hold the truth for a share ``level`` of people at a new site.
 
-        Conformal over inner held-out sites (`brainroam.methods.prediction_sets`): on average over sites like those of
+        Conformal over inner held-out sites (`brainroam.data.target.sets`): on average over sites like those of
         the training. A level that so few training sites cannot promise is refused.
         """
         score = self.decision_function(X, covariates, tr)
         self._require_strict("asked for intervals")
-        return np.column_stack([self.model_.target_.inverse(end) for end in self.model_.interval(score, level)])
+        return np.column_stack(self.model_.readout_.interval(score, level))
 
     def score(
         self, X: People, y: Sequence, sample_weight: Any = None, *, covariates: Covariates = None, tr: Times = None

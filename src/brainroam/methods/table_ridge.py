@@ -69,7 +69,7 @@ class TableRidge(CentredReading):
         penalties = table_penalties(len(cohort), cohort.n_features)
         readings = list(product(POWERS, penalties))
         inner = np.full((len(readings), *score_shape(len(cohort), cohort.target)), np.nan)
-        for train, held_out in inner_folds(cohort, "full", seed, groups=GROUPS):
+        for train, held_out in inner_folds(cohort, seed, groups=GROUPS):
             self.columns_, people = by_scores(cohort.subset(train))
             self.centre_, weights = self._read(people, penalties)
             scores = np.tensordot(self._about_centre(cohort.subset(held_out)), weights, (1, 1))  # (n, R) or (n, R, K)

@@ -13,15 +13,15 @@ from sklearn.model_selection import LeaveOneGroupOut
 
 import brainroam
 from brainroam import compare_sites, next_site
-from brainroam.core.calibration import calibrate, calibrate_classes, calibrate_number
 from brainroam.data.target import Number
+from brainroam.data.target.calibration import calibrate, calibrate_classes, calibrate_number
 from brainroam.data.target.order import correlations
+from brainroam.data.target.sets import calibrate_intervals, calibrate_sets
 from brainroam.errors import DataError
 from brainroam.evaluation.stats import classes, metrics, numbers
 from brainroam.evaluation.stats.confounding import within_class_correlation, without
 from brainroam.evaluation.stats.paired import holm
 from brainroam.evaluation.stats.verdict import observed_next, verdict
-from brainroam.methods.prediction_sets import calibrate_intervals, calibrate_sets
 
 UNITS = st.sampled_from([1e-9, 1e-3, 1.0, 1e6, 1e12])
 SEEDS = st.integers(0, 10**6)

@@ -15,7 +15,7 @@ from brainroam.execution.federation import Pool, Protection, answer
 from brainroam.execution.federation.disclosure import disclosable_steps
 from brainroam.execution.federation.files import SUMMARY, read_message
 from brainroam.execution.federation.show import describe_file
-from brainroam.methods.predictions import number_predictions
+from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method
 from brainroam.methods.tuning import TunedMethod
@@ -99,7 +99,7 @@ def test_an_order_pooled_equals_one_fit_in_one_place(orders):
     assert vars(model.calibration_) == pytest.approx(vars(central.calibration_), abs=1e-5)
     for name, shift in central.shifts_.items():
         assert vars(model.shifts_[name]) == pytest.approx(vars(shift), abs=1e-4)
-    one, other = (number_predictions(each, cohort) for each in (central, model))
+    one, other = (predictions(each, cohort) for each in (central, model))
     np.testing.assert_allclose(one["predicted"], other["predicted"], atol=1e-5)
     assert (one["level"] == other["level"]).mean() > 0.99 and set(other["level"]) <= set(cohort.target.classes)
     scores, site = pd.read_csv(folder / "pool" / "scores.csv", index_col="site"), cohort.table["site"].to_numpy()

@@ -8,21 +8,21 @@ column of the table the target.
 Each kind is a subclass, in a file of its own: `TwoClasses`, `Classes`, `Number`, and `Ordered`, a number with steps.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from brainroam.data.target.readout import Readout, Scored
+from brainroam.data.target.request import TWO, TargetRequest
 from brainroam.data.target.turning import Turning, mirrored
 
 if TYPE_CHECKING:
     from brainroam.data.target.figures import Shown
     from brainroam.data.target.orders import Models, Order
-
-TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
-KINDS = (TWO, CLASSES, ORDERED, NUMBER)
 
 
 class Place(NamedTuple):
@@ -58,6 +58,7 @@ class Target:
     transform: str = ""
 
     kind: ClassVar[str]
+    readout: ClassVar[type[Readout]]
     is_two_classes: ClassVar[bool] = False  # labels are 0 and 1
     is_classes: ClassVar[bool] = False  # codes of three or more classes without an order, with a score for each
     is_number: ClassVar[bool] = False  # learned as a number: a number, or the steps of an order
@@ -86,6 +87,48 @@ class Target:
     def described(self) -> dict[str, Any]:
         """Plain values, for files."""
         return {"name": self.name, "kind": self.kind, "classes": list(self.classes), "transform": self.transform}
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Of a saved model, an array of what `described` gives."""
+        return {"target": np.frombuffer(json.dumps(self.described()).encode(), dtype=np.uint8)}
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, np.ndarray]) -> "Target":
+        """From a saved model; without the array it is of two classes."""
+        return cls.of_description(json.loads(state["target"].tobytes()) if "target" in state else None)
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """Of the score of one person: () for one number, (K,) for one of each class."""
+        return ()
+
+    def learn_readout(self, scans: Scored, people: Scored) -> Readout:
+        """What scores of people whose site was held out teach about the next one."""
+        return self.readout.learn(self, scans, people)
+
+    def merit(self, truth: np.ndarray, site: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """How well each of several scores (..., N), or (..., N, K), orders people of held-out sites."""
+        raise NotImplementedError
+
+    def ordered_sites(self, truth: np.ndarray, site: np.ndarray) -> list[str]:
+        """Sites whose people a score can put in order."""
+        return [name for name in np.unique(site) if len(set(truth[site == name])) >= 2]
+
+    def fifths(self, truth: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Train and held-out people where no site can be held out; whole groups where people belong together."""
+        raise NotImplementedError
+
+    def grid_of(self, grid: Mapping[str, tuple], of_numbers: Mapping[str, tuple]) -> tuple[Mapping[str, tuple], bool]:
+        """The grid of a method, and whether it was made for this kind of target and is tuned whole."""
+        return grid, False
+
+    def known(self, label: pd.Series, of: "Target") -> pd.Series:
+        """What is known of people whose labels are of another target, as a table shows it; missing where it differs."""
+        return label
+
+    def request_in(self, table: pd.DataFrame) -> TargetRequest | None:
+        """What asks for this target in a table of new people, where a column alone says it."""
+        return None
 
     def with_class(self, code: int) -> str:
         """Whom a class is of, in words: "with sex male"."""

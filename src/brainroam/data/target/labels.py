@@ -3,7 +3,7 @@
 Which of two labels is the condition is guessed only where it is certain: guessing wrong turns every score around.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,3 +92,22 @@ def _condition(classes: np.ndarray) -> np.ndarray:
         return numbers == 1
     controls = np.array([is_control(label) for label in classes])
     return ~controls if controls.sum() == 1 else np.zeros(2, dtype=bool)
+
+
+def stratified_fifths(
+    code: np.ndarray, codes: np.ndarray | None, seed: int, n_classes: int, counted: str
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Stratified fifths, fewer where a class is small; ``codes`` say who belongs together, ``counted`` who there is."""
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold  # slow to import
+
+    people = codes if codes is not None else np.arange(len(code))
+    smaller = min(len(set(people[code == label])) for label in range(n_classes))
+    if smaller < 2:
+        raise DataError(
+            f"the training sites hold {counted}; training needs at least two people of each class who are not of one "
+            "group: leave the others out, or join classes"
+        )
+    kind = StratifiedKFold if codes is None else StratifiedGroupKFold
+    for train, held_out in kind(min(5, smaller), shuffle=True, random_state=seed).split(code, code, codes):
+        if len(set(code[held_out])) >= 2:  # large groups may leave a fold with one class, which has no AUC
+            yield train, held_out

@@ -1,7 +1,7 @@
 """A number in its own units, and the steps of an order, which are learned as a number."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +9,14 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import sites_number
-from brainroam.data.target.base import NUMBER, ORDERED, Place, Target
+from brainroam.data.target.base import Place, Target
 from brainroam.data.target.figures import INTERVAL, NEXT, Shown, amount, span_of_r, two_digits
+from brainroam.data.target.number_readout import ReadoutOfNumber
+from brainroam.data.target.order import mean_order, sites_with_numbers
 from brainroam.data.target.orders import Correlation
+from brainroam.data.target.request import NUMBER, ORDERED, TargetRequest
 from brainroam.data.target.turning import mirrored
+from brainroam.errors import DataError
 
 if TYPE_CHECKING:
     from brainroam.data.target.orders import Models
@@ -26,6 +30,7 @@ class Number(Target):
 
     kind = NUMBER
     is_number = True
+    readout = ReadoutOfNumber
 
     def forward(self, values: np.ndarray) -> np.ndarray:
         """From its own units to the scale it is learned on."""
@@ -34,6 +39,41 @@ class Number(Target):
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Back to its own units."""
         return np.exp(values) if self.transform == "log" else np.asarray(values, dtype=float)
+
+    def merit(self, truth: np.ndarray, site: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The mean correlation within sites."""
+        return np.nan_to_num(mean_order(truth, site, scores))
+
+    def ordered_sites(self, truth: np.ndarray, site: np.ndarray) -> list[str]:
+        """Sites with people enough for a correlation, who differ."""
+        return [site[here[0]] for here in sites_with_numbers(truth, site)]
+
+    def fifths(self, truth: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Random."""
+        from sklearn.model_selection import GroupKFold  # slow to import
+
+        people = np.arange(len(truth)) if codes is None else codes
+        if len(set(people)) < 5:
+            raise DataError(
+                f"a number cannot be learned from {len(set(people))} people; give at least five, and more sites"
+            )
+        yield from GroupKFold(5, shuffle=True, random_state=seed).split(truth, truth, people)
+
+    def grid_of(self, grid: Mapping[str, tuple], of_numbers: Mapping[str, tuple]) -> tuple[Mapping[str, tuple], bool]:
+        """Its own grid, where a method has one."""
+        return of_numbers or grid, bool(of_numbers)
+
+    def known(self, label: pd.Series, of: Target) -> pd.Series:
+        """Numbers of the same name."""
+        return label.astype(float) if of.name == self.name else pd.Series(np.nan, label.index)
+
+    def request_in(self, table: pd.DataFrame) -> TargetRequest | None:
+        """Its column; steps of an order have to be named."""
+        return TargetRequest(self.name, self.kind, self.transform) if self.name in table else None
+
+    def nearest(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Of an order, the step nearest to each value."""
+        return {}
 
     def counted(self, label: pd.Series) -> str:
         """From the least to the most."""
@@ -98,11 +138,11 @@ class Number(Target):
 
     def scored(self, model: Any, label: np.ndarray, score: np.ndarray) -> dict[str, np.ndarray]:
         """Predictions in own units, and the ends of intervals, NaN where none can be promised."""
-        columns = {"label": label, "score": score, "predicted": model.predict_number(score)}
+        columns = {"label": label, "score": score, "predicted": model.readout_.predict(score)}
         for level in LEVELS:
             promised = int(level) / 100 in model.sets_.limits
             nothing = np.full(len(score), np.nan)
-            low, high = map(self.inverse, model.interval(score, int(level) / 100)) if promised else (nothing, nothing)
+            low, high = model.readout_.interval(score, int(level) / 100) if promised else (nothing, nothing)
             columns |= {f"low_{level}": low, f"high_{level}": high}
         return columns
 
@@ -175,6 +215,21 @@ class Ordered(Number):
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Back to steps, between the first and the last."""
         return np.clip(super().inverse(values), 0, len(self.classes) - 1)
+
+    def known(self, label: pd.Series, of: Target) -> pd.Series:
+        """Steps by their names: new people may lack one."""
+        if of.name == self.name and of.classes:
+            step = {name: k for k, name in enumerate(self.classes)}
+            return label.astype(float).map({k: step.get(name, np.nan) for k, name in enumerate(of.classes)})
+        return super().known(label, of)
+
+    def request_in(self, table: pd.DataFrame) -> TargetRequest | None:
+        """Nothing: which steps there are has to be asked for."""
+        return None
+
+    def nearest(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """The name of the step nearest to each value."""
+        return {"level": np.array(self.classes)[np.rint(values).astype(int)]}
 
     def counted(self, label: pd.Series) -> str:
         """How many steps there are."""

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from brainroam.data.target.base import CLASSES, KINDS, NUMBER, ORDERED, TWO
 from brainroam.errors import UsageError, unknown
 
+TWO, CLASSES, ORDERED, NUMBER = "two classes", "classes", "ordered", "number"
+KINDS = (TWO, CLASSES, ORDERED, NUMBER)
 TRANSFORMS = ("log",)
 
 

@@ -1,7 +1,7 @@
 """Three or more classes without an order: labels are codes, and each class has a score."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,13 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import sites_several
-from brainroam.data.target.base import CLASSES, Place, Target
+from brainroam.data.target.base import Place, Target
 from brainroam.data.target.figures import INTERVAL, NEXT, Shown, points, span
-from brainroam.data.target.labels import is_control
+from brainroam.data.target.labels import is_control, stratified_fifths
+from brainroam.data.target.order import macro_auc
 from brainroam.data.target.orders import MacroAreas
+from brainroam.data.target.request import CLASSES
+from brainroam.data.target.several_readout import ReadoutOfClasses
 from brainroam.data.target.turning import Turning, swapping
 from brainroam.errors import UsageError, listed
 
@@ -27,6 +30,21 @@ class Classes(Target):
 
     kind = CLASSES
     is_classes = True
+    readout = ReadoutOfClasses
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """A score for each class."""
+        return (len(self.classes),)
+
+    def merit(self, truth: np.ndarray, site: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The mean over classes of the AUC against the rest."""
+        return np.nan_to_num(macro_auc(truth, scores))
+
+    def fifths(self, truth: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Stratified."""
+        counts = ", ".join(f"{np.sum(truth == k)} {name}" for k, name in enumerate(self.classes))
+        yield from stratified_fifths(truth.astype(int), codes, seed, len(self.classes), counts)
 
     @property
     def has_controls(self) -> bool:
@@ -36,6 +54,12 @@ class Classes(Target):
         [True, False]
         """
         return is_control(self.classes[0]) or self.classes[0] == "0"
+
+    def known(self, label: pd.Series, of: Target) -> pd.Series:
+        """The names of classes."""
+        if of.name != self.name or not of.classes:
+            return label.where(label.isna()).astype(object)
+        return label.map(dict(enumerate(of.classes)))
 
     def refuse_classes(self, what: str) -> None:
         """Refuse several classes where only two, or a number, can be."""

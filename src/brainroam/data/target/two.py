@@ -1,7 +1,7 @@
 """Two classes: labels are 0 and 1, one score orders people."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +9,13 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import sites_two
-from brainroam.data.target.base import TWO, Place, Target
+from brainroam.data.target.base import Place, Target
 from brainroam.data.target.figures import INTERVAL, NEXT, Shown, points, span
+from brainroam.data.target.labels import stratified_fifths
+from brainroam.data.target.order import aucs
 from brainroam.data.target.orders import Areas
+from brainroam.data.target.request import TWO
+from brainroam.data.target.two_readout import ReadoutOfTwo
 from brainroam.data.target.weights import JUDGED
 
 if TYPE_CHECKING:
@@ -27,6 +31,20 @@ class TwoClasses(Target):
 
     kind = TWO
     is_two_classes = True
+    readout = ReadoutOfTwo
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: a model of which nothing else is said is of two classes."""
+        return {}
+
+    def merit(self, truth: np.ndarray, site: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The AUC."""
+        return aucs(truth, scores)
+
+    def fifths(self, truth: np.ndarray, codes: np.ndarray | None, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Stratified."""
+        y = truth.astype(int)
+        yield from stratified_fifths(y, codes, seed, 2, f"{y.sum()} cases and {(1 - y).sum()} controls")
 
     @property
     def condition(self) -> str:  # type: ignore[override]

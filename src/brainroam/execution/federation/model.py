@@ -5,21 +5,18 @@ It is ``core[epochs=0]``, the linear reading of the scaffold.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from brainroam.core.calibration import Calibration, ClassCalibration, NumberCalibration
 from brainroam.core.choice import Choice
 from brainroam.core.pathways import Pathways
 from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.shifts import ClassShift, SiteShift
 from brainroam.execution.federation.files import Message, Settings
-from brainroam.methods.prediction_sets import LEVELS
 from brainroam.methods.saving import KIND
-from brainroam.methods.site_shift import LABELLED, SCALE, UNLABELLED, ClassShift, SiteShift
-from brainroam.methods.tuning import rows_of_shifts
 from brainroam.utils.model_files import save_model
 
 FIXED: dict[str, Any] = {"epochs": 0}
@@ -63,16 +60,16 @@ def save_pooled(
     fixed = FIXED | {name: value for name, value in asdict(like.settings).items() if value != standard[name]}
     fixed |= dict(thresholds)
     notes = [*notes, *([] if calibration else [UNCALIBRATED])]
-    learned = _state_beside_model(target, calibration or _identity_calibration(target), shifts or _zero_shifts(target))
+    untaught = target.readout.untaught(target)
+    taught = untaught if calibration is None else replace(untaught, calibration=calibration, shifts=shifts or {})
     alone = len(blocks) == 1
-    arrays = dict(learned)
+    arrays = taught.state()  # limits of sets need the scores of single people
     for (name, (message, pathways)), weight in zip(blocks.items(), weights, strict=True):
         core = _core_arrays(message, pathways, thresholds, sorted(n_people), notes)
         if alone:
             arrays |= {f"model.{key}": value for key, value in core.items()}
             continue
-        member = _state_beside_model(target, _identity_calibration(target), _zero_shifts(target))
-        member |= {f"model.{key}": value for key, value in core.items()}
+        member = untaught.state() | {f"model.{key}": value for key, value in core.items()}
         arrays |= {f"model.{name}.{key}": value for key, value in member.items()}
         arrays[f"model.{name}.weight"] = np.array([weight])
     header = {
@@ -121,34 +118,3 @@ def _core_arrays(
         "choice": np.array(astuple(Choice(0.0))),
         **pathways.state(),
     }
-
-
-def _state_beside_model(
-    target: Target, calibration: Any, shifts: Mapping[str, SiteShift | ClassShift]
-) -> dict[str, np.ndarray]:
-    """What `TunedMethod` keeps beside its model; limits of sets need the scores of single people."""
-    width = len(target.classes) if target.is_classes else 2
-    arrays = {
-        "calibration": np.array(astuple(calibration)),
-        "shifts": rows_of_shifts(shifts.values()),
-        "sets": np.full((1 + len(LEVELS), width), np.nan),
-    }
-    if not target.is_two_classes:
-        arrays["target"] = np.frombuffer(json.dumps(target.described()).encode(), dtype=np.uint8)
-    return arrays
-
-
-def _zero_shifts(target: Target) -> dict[str, SiteShift | ClassShift]:
-    """Shifts of 0: before the third round people of a new site move nothing."""
-    if target.is_classes:
-        return {}
-    return dict.fromkeys((LABELLED, SCALE) if target.is_number else ("controls", UNLABELLED), SiteShift(0.0, 0.0))
-
-
-def _identity_calibration(target: Target) -> Any:
-    if target.is_number:
-        return NumberCalibration(intercept=0.0, slope=1.0, mean=0.0)
-    if target.is_classes:
-        k = len(target.classes)
-        return ClassCalibration(np.zeros(k), np.ones(k), np.full(k, 1 / k))
-    return Calibration(threshold=0.0, slope=1.0, intercept=0.0, prevalence=0.5)

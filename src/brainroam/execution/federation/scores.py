@@ -9,7 +9,7 @@ are exact, and the calibration is that of made-up people with these means and pr
 
 Of several blocks, the AUC or correlation of the same people's scores without each block stands beside that of all.
 
-The threshold of a model is the midpoint of the class means, averaged over sites (`brainroam.core.calibration`), and
+The threshold of a model is the midpoint of the class means, averaged over sites (`data/target/calibration.py`), and
 follows exactly. Probabilities are learned with half of a bin's people above and half below its mean score, as far as
 the spread of the class that lies within bins says: close to those of a fit in one place, but not the same.
 """
@@ -20,7 +20,8 @@ import numpy as np
 from scipy.special import logit
 from sklearn.metrics import roc_auc_score
 
-from brainroam.core.calibration import (
+from brainroam.data.target import Target
+from brainroam.data.target.calibration import (
     LEAST_SLOPE,
     Calibration,
     ClassCalibration,
@@ -28,9 +29,8 @@ from brainroam.core.calibration import (
     calibrate,
     calibrate_classes,
 )
-from brainroam.data.target import Target
 from brainroam.data.target.order import class_aucs, macro_variances
-from brainroam.methods.site_shift import (
+from brainroam.data.target.shifts import (
     LABELLED,
     SCALE,
     UNLABELLED,
@@ -40,7 +40,6 @@ from brainroam.methods.site_shift import (
     scale_of_lines,
     shift_of_moments,
 )
-from brainroam.methods.tuning import class_shift_names
 
 MOST_BINS = 8
 
@@ -78,7 +77,7 @@ def calibration_of(summaries: Sequence[dict[str, np.ndarray]]) -> Calibration:
 
 
 def shifts_of(summaries: Sequence[dict[str, np.ndarray]]) -> dict[str, SiteShift]:
-    """How far controls, or all people, of a new site move its threshold, see `brainroam.methods.site_shift`."""
+    """How far controls, or all people, of a new site move its threshold, see `brainroam.data.target.shifts`."""
     counts, means, squares = (np.stack([s[name] for s in summaries]) for name in ("counts", "mean", "square"))
     everybody = counts.sum(axis=1)
     mean = (counts * means).sum(axis=1) / everybody
@@ -128,7 +127,7 @@ def calibration_of_numbers(summaries: Sequence[Mapping[str, np.ndarray]]) -> Num
 
 
 def shifts_of_numbers(summaries: Sequence[Mapping[str, np.ndarray]], line: NumberCalibration) -> dict[str, SiteShift]:
-    """How far people with a known number move level and scale of a new site, see `brainroam.methods.site_shift`."""
+    """How far people with a known number move level and scale of a new site, see `brainroam.data.target.shifts`."""
     b, levels, lines = line.slope, [], []
     for s in summaries:
         (ss, st), (_, tt) = s["moments"]
@@ -173,7 +172,7 @@ def calibration_of_classes(summaries: Sequence[Mapping[str, np.ndarray]]) -> Cla
 
 
 def shifts_of_classes(summaries: Sequence[Mapping[str, np.ndarray]], target: Target) -> dict[str, ClassShift]:
-    """How far controls, or all people, of a new site move its scores, see `brainroam.methods.site_shift`."""
+    """How far controls, or all people, of a new site move its scores, see `brainroam.data.target.shifts`."""
     counts, means = (np.stack([s[name] for s in summaries]) for name in ("counts", "mean"))
     squares = np.stack([np.diagonal(s["scatter"], axis1=1, axis2=2) for s in summaries])  # (sites, classes, scores)
     everybody = counts.sum(axis=1)
@@ -187,7 +186,7 @@ def shifts_of_classes(summaries: Sequence[Mapping[str, np.ndarray]], target: Tar
     return {
         name: ClassShift(tuple(shift_of_moments(n, m, s) for m, s in zip(means.T, squares.T, strict=True)))
         for name, (n, means, squares) in parts.items()
-        if name in class_shift_names(target)
+        if name in target.readout.knows(target)
     }
 
 

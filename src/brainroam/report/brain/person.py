@@ -49,7 +49,7 @@ def write_person(method: TunedMethod, header: dict[str, Any], cohort: Cohort, su
     drawing = _drawing(lists)
     missing = method.missing_covariates(alone)
     site = str(alone.table["site"].iloc[0])
-    prediction = predictions(method, alone, method.familiarity_).iloc[0]
+    prediction = predictions(method, alone).iloc[0]
     everybody = np.asarray(method.probability(cohort), dtype=float)
     place = _place(everybody, subjects.index(subject), cohort) if len(cohort) >= FEWEST else None
     page = render(

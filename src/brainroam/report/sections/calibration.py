@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from scipy.special import expit, logit
 from scipy.stats import binomtest
 
-from brainroam.core.calibration import to_prevalence
+from brainroam.data.target.calibration import to_prevalence
 from brainroam.errors import DataError
 from brainroam.evaluation.next_site import coverage, coverage_over_sites, kept_next_site
 from brainroam.evaluation.stats.metrics import at_prevalence, calibration

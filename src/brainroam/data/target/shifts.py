@@ -42,16 +42,17 @@ not predicted. ``unlabelled`` assumes a share of cases like that of the
 training sites: where half of them are patients and the new site is a clinic, its shift is wrong.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t
 
-from brainroam.core.calibration import Calibration
+from brainroam.data.target.calibration import Calibration
 from brainroam.data.target.order import auc
+from brainroam.errors import UsageError
 
 MEASURES = ("balanced_acc", "level", "brier")
 INNER_SITES = ("site", "n_cases", "n_controls", "auc", *(f"{name}{end}" for name in MEASURES for end in ("", "_var")))
@@ -114,23 +115,28 @@ def inner_sites(score: np.ndarray, y: np.ndarray, site: np.ndarray, calibration:
     return pd.DataFrame(rows, columns=list(INNER_SITES))
 
 
-STRICT, UNLABELLED, LABELLED, SCALE = "strict", "unlabelled", "labelled", "scale"
+STRICT, CONTROLS, UNLABELLED, LABELLED, SCALE = "strict", "controls", "unlabelled", "labelled", "scale"
 LEAST_SCALE = 0.1
-NOTHING_TO_MEND = (
-    "the training sites do not show that levels or scales differ (three inner held-out sites are needed, --tuning fast "
-    "has one)"
-)
+NOTHING_TO_MEND = "the training sites do not show that levels or scales differ (three inner held-out sites are needed)"
 MIN_SITES = 3
 FAR = 0.995  # quantile beyond which, on either side, 1 % of sites lie
 
 
-def protocol_name(n_used: int, who: str = "controls") -> str:
+def protocol_name(n_used: int, who: str = CONTROLS) -> str:
     """The protocol that takes so many controls of the new site, or people with a known number.
 
     >>> protocol_name(20), protocol_name(0), protocol_name(5, LABELLED)
     ('controls-20', 'strict', 'labelled-5')
     """
     return f"{who}-{n_used}" if n_used else STRICT
+
+
+def require_protocol(adapt: str, controls: Collection[str]) -> None:
+    """Refuse ways to move the threshold of classes that do not exist, or two at once."""
+    if adapt not in (STRICT, UNLABELLED):
+        raise UsageError(f"adapt is {STRICT} or {UNLABELLED}, not {adapt!r}; controls are named one by one")
+    if adapt == UNLABELLED and len(controls):
+        raise UsageError("controls of the new site and adapt=unlabelled are two ways to move a threshold: choose one")
 
 
 @dataclass(frozen=True)
@@ -156,6 +162,11 @@ class SiteShift:
     within: float = 0.0
     error: float = 0.0
     n_sites: int = 0
+
+    @property
+    def row(self) -> tuple[float, ...]:
+        """Its fields in order, for a file."""
+        return astuple(self)
 
     @classmethod
     def of_row(cls, row: Sequence[float]) -> "SiteShift":
@@ -230,6 +241,11 @@ class ClassShift:
     """A `SiteShift` for the score of each of several classes; calling it gives the shifts (K,) of a site."""
 
     of_class: tuple[SiteShift, ...]
+
+    @property
+    def row(self) -> list[tuple[float, ...]]:
+        """Those of each class."""
+        return [shift.row for shift in self.of_class]
 
     def __call__(self, score: np.ndarray) -> np.ndarray:
         """From the scores (n, K) of some people of the site."""

@@ -82,8 +82,10 @@ class NumberCalibration:
         return self.intercept + self.slope * np.asarray(score)
 
 
-def calibrate_number(score: np.ndarray, t: np.ndarray) -> NumberCalibration:
+def calibrate_number(score: np.ndarray, t: np.ndarray, count: np.ndarray | None = None) -> NumberCalibration:
     """Least squares of the target on scores by fits without the person's site; people without a score are left out.
+
+    ``count`` is how many people each row stands for, by default one.
 
     Over the people of all these sites, so that scores whose level differs between sites for no reason count less. The
     slope is at least a thousandth of the spread of the target: the order of people is always the score's.
@@ -91,16 +93,18 @@ def calibrate_number(score: np.ndarray, t: np.ndarray) -> NumberCalibration:
     >>> calibrate_number(np.array([0.0, 1.0, np.nan]), np.array([5.0, 7.0, 0.0]))
     NumberCalibration(intercept=5.0, slope=2.0, mean=4.0)
     """
-    known = np.isfinite(score)
+    count = np.ones(len(score)) if count is None else count
+    known, constant = np.isfinite(score), float(np.average(t, weights=count))
     if not known.any():
-        return NumberCalibration(float(np.mean(t)), 0.0, float(np.mean(t)))
-    x, y = score[known], t[known]
-    centred = x - x.mean()
-    size = float(centred @ centred)
-    varies = not is_constant(x)
-    least = LEAST_SLOPE * float(np.std(y)) / np.sqrt(size / len(x)) if varies else 0.0
-    slope = max(float(centred @ y) / size, least) if varies else 0.0
-    return NumberCalibration(float(y.mean() - slope * x.mean()), slope, float(np.mean(t)))
+        return NumberCalibration(constant, 0.0, constant)
+    x, y, n = score[known], t[known], count[known]
+    middle, mean = np.average(x, weights=n), np.average(y, weights=n)
+    centred, varies = x - middle, not is_constant(x)
+    size = float(centred @ (n * centred))
+    spread = np.sqrt(np.average((y - mean) ** 2, weights=n))
+    least = LEAST_SLOPE * float(spread) / np.sqrt(size / n.sum()) if varies else 0.0
+    slope = max(float((n * centred) @ y) / size, least) if varies else 0.0
+    return NumberCalibration(float(mean - slope * middle), slope, constant)
 
 
 @dataclass(frozen=True)
@@ -298,7 +302,9 @@ def as_shares(stated: Shares, classes: Sequence[str]) -> np.ndarray:
     return shares
 
 
-def calibrate_classes(score: np.ndarray, code: np.ndarray, site: np.ndarray) -> ClassCalibration:
+def calibrate_classes(
+    score: np.ndarray, code: np.ndarray, site: np.ndarray, count: np.ndarray | None = None
+) -> ClassCalibration:
     """Learn decision and probabilities from scores by fits without the person's site.
 
     Parameters
@@ -307,6 +313,8 @@ def calibrate_classes(score: np.ndarray, code: np.ndarray, site: np.ndarray) -> 
         NaN for people without one: they only count for the shares.
     code : ndarray of int, shape (n,)
     site : ndarray of shape (n,)
+    count : ndarray of shape (n,), optional
+        How many people each row stands for, by default one.
 
     Examples
     --------
@@ -318,33 +326,36 @@ def calibrate_classes(score: np.ndarray, code: np.ndarray, site: np.ndarray) -> 
     (True, True)
     """
     n_classes = score.shape[1]
-    count = np.bincount(code, minlength=n_classes)
-    prevalence = np.maximum(count, 0.5) / np.maximum(count, 0.5).sum()
+    count = np.ones(len(score)) if count is None else count
+    people = np.maximum(np.bincount(code, count, minlength=n_classes), 0.5)
+    prevalence = people / people.sum()
     known = np.isfinite(score).all(axis=1)
-    score, code, site = score[known], code[known], site[known]
+    score, code, site, count = score[known], code[known], site[known], count[known]
     there = np.bincount(code, minlength=n_classes) > 0
-    slope, threshold = np.transpose([_against_rest(score[:, k], code == k, site) for k in range(n_classes)])
-    offset, temperature = _multinomial(slope * (score - threshold), code, site, there)
+    slope, threshold = np.transpose([_against_rest(score[:, k], code == k, site, count) for k in range(n_classes)])
+    offset, temperature = _multinomial(slope * (score - threshold), code, site, count, there)
     slope = temperature * slope
     return ClassCalibration(np.where(there, offset, -FAR) - slope * threshold, slope, prevalence)
 
 
-def _against_rest(score: np.ndarray, y: np.ndarray, site: np.ndarray) -> tuple[float, float]:
+def _against_rest(score: np.ndarray, y: np.ndarray, site: np.ndarray, count: np.ndarray) -> tuple[float, float]:
     """Slope and threshold of one class against the rest at equal shares; no slope where no site has both."""
     both = [name for name in np.unique(site) if 0 < y[site == name].sum() < (site == name).sum()]
     if not both or np.ptp(score) == 0:
         return 0.0, 0.0
-    calibration = calibrate(score, y.astype(int), site, prevalence=0.5)
+    calibration = calibrate(score, y.astype(int), site, count, prevalence=0.5)
     return calibration.slope, calibration.threshold
 
 
-def _multinomial(z: np.ndarray, code: np.ndarray, site: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, float]:
+def _multinomial(
+    z: np.ndarray, code: np.ndarray, site: np.ndarray, count: np.ndarray, there: np.ndarray
+) -> tuple[np.ndarray, float]:
     """Offsets a (K,) and the shrunken temperature T of log odds z (n, K), over the classes that are there."""
     classes = np.flatnonzero(there)
     z, place = z[:, classes], np.searchsorted(classes, code)
     n_classes = len(classes)
     truth = np.eye(n_classes)[place]
-    weight = (1 / np.bincount(place, minlength=n_classes))[place] * len(place) / n_classes
+    weight = count * (1 / np.bincount(place, count, minlength=n_classes))[place] * count.sum() / n_classes
     virtual = -np.eye(n_classes)
     design = _design(np.concatenate([z, virtual]))
     everybody, total = np.concatenate([truth, np.eye(n_classes)]), np.concatenate([weight, np.ones(n_classes)])
@@ -357,6 +368,7 @@ def _multinomial(z: np.ndarray, code: np.ndarray, site: np.ndarray, there: np.nd
         sums = np.array([person[site == name].sum(axis=0) for name in names])
         by_site = sums.T @ sums * len(names) / max(len(names) - 1, 1)
         inverse = np.linalg.pinv(information, hermitian=True)
+        person /= np.sqrt(count)[:, None]  # scans of a person go together: their squares count once
         variance = max(float((inverse @ part @ inverse)[-1, -1]) for part in (person.T @ person, by_site))
         temperature *= max(0.0, 1 - 2 * variance / temperature**2)
     temperature = max(temperature, LEAST_SLOPE)
