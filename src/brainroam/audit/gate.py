@@ -1,9 +1,10 @@
 """`evaluate` as users call it: methods that did not come with brainroam are audited first.
 
 Once per study, by the leak checks alone and on few people, so that it costs little beside the study; a folder of runs
-keeps the verdict. It is printed on stderr. When the runs are done, their scores are looked at as those of a file are
-(`brainroam.evaluation.checks`), and so is whether a score depended on who else was scored: a leak may wait for the
-whole study. A leak is a warning and does not stop the study: `audit` says more.
+keeps the verdict. It is printed on stderr. When the runs are done, their figures are computed again where no such
+method ran (`brainroam.audit.recheck`), their scores are looked at as those of a file are
+(`brainroam.evaluation.checks`), and so is whether a score depended on who else was scored: a leak may wait for the whole study. A leak is a warning and does
+not stop the study: `audit` says more. Figures that do not come again are an error.
 """
 
 import json
@@ -20,18 +21,21 @@ import numpy as np
 from brainroam.audit.candidates import MethodCandidate
 from brainroam.audit.fresh import FreshProcesses
 from brainroam.audit.leaks import leak_checks, usable_sites
+from brainroam.audit.recheck import refuted
 from brainroam.data.cohort import Cohort
-from brainroam.errors import counted, listed
+from brainroam.errors import BrainroamError, counted, listed
 from brainroam.evaluation import runner
 from brainroam.evaluation.checks import check_scores
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.results import Results
 from brainroam.evaluation.runner import COMPANY
+from brainroam.evaluation.runs_folder import RunsFolder
 from brainroam.methods.registry import is_ours, resolve
-from brainroam.utils.files import write_text
+from brainroam.utils.files import content_hash, write_text
 from brainroam.utils.optional import one_thread
 
 KEPT = "method-audits.json"
+COMPUTED_AGAIN = "computed-again.txt"  # the runs whose figures came again
 MOST_SITES, MOST_OF_A_CLASS = 4, 10  # of a cohort, and at each site
 Given = ParamSpec("Given")
 _audits: dict[str, dict[str, Any]] = {}  # of studies that keep nothing
@@ -40,13 +44,18 @@ _audits: dict[str, dict[str, Any]] = {}  # of studies that keep nothing
 def _searching_for_leaks(evaluate: Callable[Given, Results]) -> Callable[Given, Results]:
     @wraps(evaluate)
     def searched(*args: Given.args, **kwargs: Given.kwargs) -> Results:
-        arguments = signature(evaluate).bind(*args, **kwargs).arguments
-        candidates = list(foreign_methods(arguments["methods"], arguments.get("parameters") or {}))
+        bound = signature(evaluate).bind(*args, **kwargs)
+        bound.apply_defaults()
+        arguments = bound.arguments
+        candidates = list(foreign_methods(arguments["methods"], arguments["parameters"] or {}))
         if not candidates:
             return evaluate(*args, **kwargs)
-        search_leaks(arguments["cohort"], candidates, arguments.get("out"))
+        cohort = arguments["cohort"]
+        search_leaks(cohort, candidates, arguments["out"])
         results = evaluate(*args, **kwargs)
-        check_finished_runs(results, arguments["cohort"], candidates)
+        settings = (arguments[name] for name in ("methods", "parameters", "n_splits", "n_repeats"))
+        compute_again(results, cohort, *settings)
+        check_finished_runs(results, cohort, candidates)
         return results
 
     return searched
@@ -81,6 +90,31 @@ def search_leaks(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str
             if failed:
                 _warn(item.name, failed)
     _write(file, audits)
+
+
+def compute_again(
+    results: Results, cohort: Cohort, methods: Any, parameters: Mapping[str, Any] | None, n_splits: int, n_repeats: int
+) -> None:
+    """Refuse a study whose figures do not come again where somebody else's method never was; once for the same runs."""
+    runs = content_hash(sorted(spec.hash for spec, _ in results.records))
+    file = None if results.path is None else results.path / COMPUTED_AGAIN
+    if file is not None and file.is_file() and file.read_text(encoding="utf-8").strip() == runs:
+        return
+    wrong = refuted(results, cohort, methods, parameters or {}, n_splits, n_repeats)
+    if not wrong:
+        if file is not None:
+            write_text(file, runs + "\n")
+        return
+    if results.path is not None:
+        folder = RunsFolder(results.path)
+        for run, words in wrong.items():
+            folder.keep(folder.runs[run][0], {"status": "failed", "error": words, "traceback": ""})
+        folder.write_tables()
+    runs_in_words = listed([f"{spec}: {wrong[spec.hash]}" for spec, _ in results.records if spec.hash in wrong], 3)
+    raise BrainroamError(
+        f"{counted(len(wrong), 'run', 'runs')} of {len(results.records)} cannot be believed: {runs_in_words}. A method "
+        "of this study changes what measures it, or its rivals: leave it out, and begin again in a new process"
+    )
 
 
 def check_finished_runs(results: Results, cohort: Cohort, candidates: Sequence[MethodCandidate]) -> None:

@@ -25,7 +25,7 @@ from brainroam.data.target import Target
 from brainroam.errors import BrainroamError, UsageError, listed, unknown
 from brainroam.evaluation.duration import Pace
 from brainroam.evaluation.results import Results, results_of
-from brainroam.evaluation.run_records import RunSpec, Task, explanation_to_keep, make_tasks, plain
+from brainroam.evaluation.run_records import RunSpec, Task, explanation_to_keep, make_tasks, plain, table_hash
 from brainroam.evaluation.runs_folder import RunsFolder, complete_tables
 from brainroam.evaluation.splits import HELD_OUT, SEVERAL_SITES, folds, protocol_of
 from brainroam.evaluation.tables import metrics_by_site
@@ -158,6 +158,7 @@ def _edge_kinds(task: Task) -> tuple[EdgeKind, ...]:
 def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     """Learn on the training people, score the held-out ones, and return the result as plain values."""
     start, spec = time.perf_counter(), task.spec
+    require_unchanged(cohort, spec, "before")
     training, held_out = cohort.subset(task.fold.train), cohort.subset(task.fold.test)
     model = TunedMethod(task.info, spec.tuning, **spec.parameters).fit(training, spec.seed)
     score = model.score(held_out)
@@ -165,6 +166,7 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
     columns = target.scored(model, held_out.table["label"].to_numpy(dtype=float), score)
     facts = target.facts(model, people_of(training.table, ())["label"].to_numpy(dtype=float))
     explanation = explanation_to_keep(model.model_, training, held_out.without_labels())
+    require_unchanged(cohort, spec)
     scans = held_out.table.assign(**columns)
     site = scans["site"].to_numpy(dtype=str)
 
@@ -197,6 +199,15 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
             "versions": {"python": python_version(), **versions(PACKAGES)},
         }
     )
+
+
+def require_unchanged(cohort: Cohort, spec: RunSpec, when: str = "while") -> None:
+    """Refuse a cohort with another table than at the beginning of the study: a method has changed it."""
+    if table_hash(cohort) != spec.table_hash:
+        raise BrainroamError(
+            f"labels, sites or covariates of the cohort were changed {when} {spec.name} ran, by a method of this study: "
+            "its scores mean nothing. Leave that method out, and read the data again in a new process"
+        )
 
 
 def _facts_for_next_site(model: TunedMethod) -> dict[str, Any]:
