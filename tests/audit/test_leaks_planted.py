@@ -156,6 +156,18 @@ def test_nudged_people_are_the_same_for_all_purposes_and_others_are_left_alone(m
             assert (new == new.T).all() and (np.diag(new) == np.diag(old)).all()
 
 
+def test_edges_chosen_on_everybody_and_handed_over_through_a_closure_pass(processes):
+    """Nothing can see it; the page of limits says so."""
+    edges, y = planted.edges_of(cohort()), cohort().labels
+    chosen = np.argsort(-np.abs(edges[y == 1].mean(axis=0) - edges[y == 0].mean(axis=0)))[:5]
+
+    def procedure(cohort, train, test, seed):
+        return planted.ridge(planted.edges_of(cohort)[:, chosen], cohort, train, test)
+
+    assert failed(procedure, processes) == set()
+    assert any(text.startswith("edges chosen on everybody through a closure") for text in CANNOT_SEE)
+
+
 def test_data_that_were_scaled_before_pass(processes):
     assert failed("fc-ridge", processes, planted.scaled_before(cohort())) == set()
 

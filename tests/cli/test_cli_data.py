@@ -99,9 +99,10 @@ def test_people_over_the_limit_are_seen_and_the_limit_can_be_moved(folder):
     x[:, :4] = 0
     np.save(folder / "003.npy", x)
     limited = json.loads(run("check", folder, "--json").stdout)
-    assert limited["n_people"] == 23
+    assert limited["n_people"] == 22 and [row["subject"] for row in limited["excluded"]] == ["007", "003"]
     assert [f["subjects"] for f in limited["findings"] if f["code"] == "over-limit"] == [["003"]]
     moved = json.loads(run("check", folder, "--max-missing-rois", "0.5", "--json").stdout)
+    assert moved["n_people"] == 23
     assert "over-limit" not in {f["code"] for f in moved["findings"]}
 
 

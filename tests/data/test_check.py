@@ -560,3 +560,19 @@ def test_a_site_of_older_people_has_no_other_definition_of_age():
     cohort = with_target(made.with_columns(pd.DataFrame({"age": age})).using(()), "age")
     (found,) = [finding for finding in check_cohort(cohort).findings if finding.code == "other-definition"]
     assert found.site == "S01" and "another age" in found.message and "test" not in found.remedy
+
+
+def test_people_whom_the_study_leaves_out_are_named_and_enter_no_other_check():
+    """Three people without signal were nearly the same, with opposite labels at different sites: a leak, it seemed."""
+    cohort = make_cohort(n_sites=3, n_per_site=12, n_rois=12)
+    series = cohort.series
+    for i in (0, 13, 26):
+        series[i] = series[i].copy()
+        series[i][:, 2:] = 0.0
+        series[i][:, :2] = np.random.default_rng(0).normal(size=(len(series[i]), 2)).cumsum(axis=0)
+    report = check_cohort(Cohort(series, cohort.table))
+    (over,) = [finding for finding in report.findings if finding.code == "over-limit"]
+    assert len(over.subjects) == 3
+    assert {finding.code for finding in report.findings} & {"alike-people", "identical-people"} == set()
+    assert report.totals["n_people"] == 33 and report.sites["n"].tolist() == [11, 11, 11]
+    assert report.totals["manifest_hash"] == Cohort(series, cohort.table).exclude_missing(0.2).manifest_hash

@@ -31,6 +31,9 @@ CANNOT_SEE = (
     "one person at two sites whose scans do not resemble each other, and relatives",
     "a cache on disk that was filled before the audit began: empty it first",
     "a leak that waits: for a larger cohort, another day, another machine",
+    "edges chosen on everybody through a closure: what a method carries with it may come from everybody's labels",
+    "code that looks for labels of held-out people in the memory of its process, in a study and never in an audit",
+    "code that changes brainroam after the figures of a study were computed again: read the runs in a new process",
 )
 
 

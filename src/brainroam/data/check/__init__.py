@@ -30,8 +30,8 @@ def check_cohort(
     cohort : Cohort
         Loaded with ``max_missing_rois=1``, so that everybody is seen.
     max_missing_rois : float
-        The share of regions without signal above which people will be left out; whether the cohort can be used is
-        judged without them.
+        The share of regions without signal above which people will be left out: they are named, and all else is said
+        of the others.
     site_names : mapping of str to str, optional
         That of the study file: sites it names twice are known to be several, however alike their names look.
 
@@ -50,16 +50,18 @@ def check_cohort(
     >>> check_cohort(make_cohort().select(["S01"])).usable
     False
     """
-    table, people = cohort.table, cohort.people
     measured = (cohort.blocks or {"": cohort}).values()
     lacking = [block.missing_rois.mean(axis=1) > most_missing(block.measure, max_missing_rois) for block in measured]
-    over_limit = np.all(lacking, axis=0)
+    over_limit, everybody = np.all(lacking, axis=0), cohort
+    if not over_limit.all():
+        cohort = cohort.exclude_missing(max_missing_rois)  # the people of the study: nobody else's data are its matter
+    table, people = cohort.table, cohort.people
     taken = "predicted from the other blocks" if cohort.blocks else "left out"
     timed = cohort.measure == "series"
     has_regions = {block.measure for block in (cohort.blocks or {"": cohort}).values()} != {"table"}
     course = time_course.measure(cohort) if timed else None
     findings = chain(
-        labels.unusable(people_of(table[~over_limit])),
+        labels.unusable(people_of(everybody.table[~over_limit])),
         labels.unlabelled(table),
         labels.listed_twice(cohort.excluded),
         groups.groups_kept_together(table),
@@ -68,8 +70,8 @@ def check_cohort(
         () if course is None else _check_series(cohort, course),
         measures.check_measures(cohort),
         series.nearly_same_ids(table),
-        measures.each_block(cohort, partial(series.missing_regions, limit=max_missing_rois, taken=taken)),
-        measures.each_block(cohort, series.low_coverage),
+        measures.each_block(everybody, partial(series.missing_regions, limit=max_missing_rois, taken=taken)),
+        measures.each_block(everybody, series.low_coverage),
         series.short_scans(cohort),
         *(
             (
