@@ -438,3 +438,48 @@ def test_of_several_classes_the_same_leaks_are_found():
     assert mean_order(candidate(from_a_table), shuffled) < 0.7
     with pytest.raises(UsageError, match="class"):
         audit(people, [one_score_each], permutations=0)
+
+
+@pytest.mark.usefixtures("warm_python")
+def test_an_audit_that_was_interrupted_goes_on_and_one_of_other_settings_is_not_taken_over(tmp_path, monkeypatch):
+    people, file = make_cohort(n_sites=3, n_per_site=10, n_rois=8), tmp_path / "audit.json"
+    runs = []
+    monkeypatch.setattr(
+        "brainroam.audit.fresh.FreshProcesses._ask",
+        lambda self, message, ask=FreshProcesses._ask: runs.append(1) or ask(self, message),
+    )
+
+    def interrupt(_):
+        class View:
+            def __enter__(self):
+                self.left = 8
+                return self
+
+            def __exit__(self, *_):
+                pass
+
+            def __call__(self, line):
+                self.left -= 1
+                if not self.left:
+                    raise KeyboardInterrupt
+
+        return View()
+
+    with pytest.raises(KeyboardInterrupt):
+        audit(people, ["fc-ridge"], permutations=0, progress=interrupt, out=file)
+    before = len(runs)
+    assert not file.exists() and before > 3
+    whole = audit(people, ["fc-ridge"], permutations=0)
+    alone = len(runs) - before
+    resumed = audit(people, ["fc-ridge"], permutations=0, out=file)
+    assert len(runs) - before - alone < alone
+    assert [(c.name, c.passed, c.evidence) for c in resumed.checks] == [
+        (c.name, c.passed, c.evidence) for c in whole.checks
+    ]
+    n_runs = len(runs)
+    again = audit(people, ["fc-ridge"], permutations=0, out=file)
+    assert [c.name for c in again.checks] == [c.name for c in whole.checks]
+    assert len(runs) - n_runs <= 2  # inner folds, which do not apply, leave no check
+    other = audit(people, ["fc-ridge[strength=7]"], permutations=0, out=file)
+    assert len(runs) - n_runs > 10 and {c.method for c in other.checks} == {"", "fc-ridge[strength=7]"}
+    assert {c.key for c in other.checks}.isdisjoint(c.key for c in whole.checks if c.method)

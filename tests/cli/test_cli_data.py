@@ -285,7 +285,7 @@ def test_check_finds_the_real_cohort_usable(abide_root):
     assert os.times().children_user - start.children_user < 20  # not the clock: others may use the machine too
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
-    assert [content[f"n_{k}"] for k in ("people", "sites", "cases", "controls")] == [435, 10, 209, 226]
+    assert [content[f"n_{k}"] for k in ("people", "sites", "cases", "controls")] == [434, 10, 209, 225]
     sites = {row["site"]: row for row in content["sites"]}
     assert (sites["CALTECH"]["male"], sites["CALTECH"]["female"]) == (29, 8)
     assert sites["KKI"]["age_mean"] == pytest.approx(10.01, abs=0.005)

@@ -574,5 +574,5 @@ def test_people_whom_the_study_leaves_out_are_named_and_enter_no_other_check():
     (over,) = [finding for finding in report.findings if finding.code == "over-limit"]
     assert len(over.subjects) == 3
     assert {finding.code for finding in report.findings} & {"alike-people", "identical-people"} == set()
-    assert report.totals["n_people"] == 33 and report.sites["n"].tolist() == [11, 11, 11]
-    assert report.totals["manifest_hash"] == Cohort(series, cohort.table).exclude_missing(0.2).manifest_hash
+    assert report.to_dict()["n_people"] == 33 and report.sites["n"].tolist() == [11, 11, 11]
+    assert report.to_dict()["manifest_hash"] == Cohort(series, cohort.table).exclude_missing(0.2).manifest_hash

@@ -7,13 +7,22 @@ leaves no trace there. Let your procedure begin with the raw data.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 
 from brainroam.audit.candidates import Procedure, candidates_of
 from brainroam.audit.fresh import FreshProcesses
+from brainroam.audit.kept import KeptChecks, key_of
 from brainroam.audit.leaks import leak_check_names, leak_checks
 from brainroam.audit.pace import Pace, expected
-from brainroam.audit.shortcuts import FEWEST, confounds_only, duplicates, permutation_checks, site_decodability
+from brainroam.audit.shortcuts import (
+    FEWEST,
+    OF_PERMUTATIONS,
+    confounds_only,
+    duplicates,
+    permutation_checks,
+    site_decodability,
+)
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.checks import Audit, Check
@@ -44,6 +53,7 @@ def audit(
     permutations: int = FEWEST,
     seed: int = 0,
     progress: bool | View = False,
+    out: str | Path | None = None,
 ) -> Audit:
     """Search a cohort and methods for leaks and shortcuts.
 
@@ -60,6 +70,9 @@ def audit(
         Draws the site to hold out, the corruption and the permutations, and is passed to the methods.
     progress : bool or callable
         Show how far it is on stderr, or in a view of one's own (`brainroam.execution.progress`).
+    out : path, optional
+        A JSON file in which every check is kept as it is done. What it holds of the same data, methods, settings and
+        code is not done again, so an audit that was interrupted is resumed by the same call.
 
     Examples
     --------
@@ -82,29 +95,41 @@ def audit(
     candidates = candidates_of(methods)
     of_data: list[tuple[str, Callable[[], Check]]] = [
         ("duplicates", partial(duplicates, cohort)),
-        ("site decodability", partial(site_decodability, cohort, seed)),
-        ("confounds only", partial(confounds_only, cohort)),
+        ("site-decodability", partial(site_decodability, cohort, seed)),
+        ("confounds-only", partial(confounds_only, cohort)),
     ]
-    checks: list[Check] = []
+    kept, checks = KeptChecks(None if out is None else Path(out)), list[Check]()
     names = leak_check_names(cohort)
     steps = len(of_data) + len(candidates) * (len(names) + (permutations + 1 if permutations else 0))
     with show_progress(steps, progress) as advance, FreshProcesses() as processes:
         if progress and (words := expected(candidates, cohort, permutations)):
             advance.say(words)
+        key = key_of(None, cohort, seed)
+        known = kept.under(key, "")
         for name, check in of_data:
-            checks.append(check())
+            checks += kept.add([known.get(name) or check()], key)
             advance(name)
         for item in candidates:
+            key = key_of(item, cohort, seed)
+            known = kept.under(key, item.name)
             pace, left = Pace(item.name, cohort, permutations, advance), dict.fromkeys(names)
-            for outcome in leak_checks(item, cohort, processes, seed):
-                checks.append(outcome)
+            for outcome in leak_checks(item, cohort, processes, seed, known):
+                checks += kept.add([outcome], key)
                 pace.after(outcome.name)
                 advance(f"{item.name}: {outcome.name}")
                 left.pop(outcome.name)
             for name in left:
                 advance(f"{item.name}: {name} does not apply")
-            checks += permutation_checks(item, cohort, processes, permutations, seed, advance)
-    return Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
+            permuted = [known[name] for name in OF_PERMUTATIONS if name in known]
+            if permutations and not (permuted and permuted[0].evidence.startswith(f"{permutations} permutations ")):
+                permuted = list(permutation_checks(item, cohort, processes, permutations, seed, advance))
+            elif permutations:
+                for _ in range(permutations + 1):
+                    advance(f"{item.name}: permuted before")
+            checks += kept.add(permuted, key)
+    audited = Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
+    kept.complete(audited)
+    return audited
 
 
 class _CallablePackage(ModuleType):

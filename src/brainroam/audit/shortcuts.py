@@ -41,6 +41,7 @@ CONFOUNDS = {"age": "age", "sex": "sex", "mean_fd": "motion", "n_timepoints": "s
 N_FOLDS = 3
 LEVEL = 0.99  # of the interval that must hold chance: an honest method is accused once in two hundred audits
 NOTABLE = 0.05
+OF_PERMUTATIONS = "label-shuffle", "better-than-chance"
 FEWEST = 19  # permutations with which p can reach it
 
 

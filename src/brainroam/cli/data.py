@@ -74,7 +74,12 @@ def audit(
             metavar="A,B",
         ),
     ] = None,
-    out: Annotated[Path | None, output("Also write it as JSON, as runs/audit.json for the report.", "FILE")] = None,
+    out: Annotated[
+        Path | None,
+        output(
+            "Also keep every check here as JSON, as runs/audit.json for the report; the same command goes on.", "FILE"
+        ),
+    ] = None,
     permutations: Annotated[
         int, typer.Option(help="Permutations of the labels for each method; 0 for none.", min=0, metavar="N")
     ] = 19,
@@ -96,15 +101,13 @@ def audit(
     cohort = source.load()
     from brainroam.audit import DEFAULT_METHODS
     from brainroam.audit import audit as search
-    from brainroam.cli.show import print_json, show_audit, write_json
+    from brainroam.cli.show import print_json, show_audit
     from brainroam.evaluation.run_records import plain
     from brainroam.methods.registry import split_names
     from brainroam.utils.crate import command_line
 
     chosen = split_names(methods) if methods else list(source.methods if source.study else DEFAULT_METHODS)
-    audited = search(cohort, chosen, permutations, seed, progress=True)
-    if out is not None:
-        write_json(out, audited.to_dict())
+    audited = search(cohort, chosen, permutations, seed, progress=True, out=out)
     if json:
         print_json(plain({"command": command_line(), **audited.to_dict()}))
     else:

@@ -1,9 +1,8 @@
 """``brainroam run``: check, hold out sites, audit, compare and report; it resumes where it stopped."""
 
-import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -125,7 +124,7 @@ def run(
         )
         write_json(out / "runs" / "check.json", report.to_dict())
         with stages.stage("audit") as done:
-            done(_short_audit(cohort, names[0], out / "runs" / "audit.json", done.now))
+            done(_short_audit(cohort, names[0], out / "runs" / "audit.json", stages))
         with stages.stage("compare") as done:
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
@@ -166,28 +165,16 @@ def _without(methods: list[str], skip: str | None) -> list[str]:
     return remaining
 
 
-def _short_audit(cohort: "Cohort", method: str, file: Path, now: Callable[[str], None]) -> str:
-    """Audit the data and a method without permutations, unless the file holds an audit of these data; in words.
-
-    ``now`` shows which check was the last.
-    """
+def _short_audit(cohort: "Cohort", method: str, file: Path, stages: "Stages") -> str:
+    """Audit the data and a method without permutations; in words. What the file holds of the same is not done again."""
     from brainroam.audit import audit
-    from brainroam.cli.show import write_json
-    from brainroam.execution.progress import Advance
 
-    try:
-        earlier = json.loads(file.read_text(encoding="utf-8"))
-        if earlier["manifest_hash"] == cohort.manifest_hash:
-            return "finished before"
-    except (OSError, ValueError, LookupError, TypeError):
-        pass  # none yet, or not ours
     skipped = ""
     try:
-        result = audit(cohort, [method], permutations=0, progress=lambda _: nullcontext(Advance(now, now)))
+        result = audit(cohort, [method], permutations=0, progress=stages.audit, out=file)
     except Exception as error:  # a method that fails in the study fails here as well
         skipped = f"; the data alone, {method} could not be audited: {error}"
-        result = audit(cohort, [], permutations=0)
-    write_json(file, result.to_dict())
+        result = audit(cohort, [], permutations=0, out=file)
     failed = sum(check.passed is False for check in result.checks)
     return (f"{failed} of {len(result.checks)} checks failed" if failed else "no leak found") + skipped
 
@@ -244,6 +231,24 @@ class Stages:
             return
         with self._running("hold out sites", total) as advance:
             yield advance
+
+    @contextmanager
+    def audit(self, total: int) -> "Iterator[Advance]":
+        """The checks of an audit, within its stage; a line each where there is no bar."""
+        from brainroam.execution.progress import Advance
+
+        task, start, done = self._tasks["audit"], time.monotonic(), 0
+        self._bars.update(task, total=total + 1)  # the last is the outcome
+
+        def advance(news: str) -> None:
+            nonlocal done
+            done += 1
+            self._bars.update(task, advance=1, news=visible(news))
+            if not self._live:
+                seconds = time.monotonic() - start
+                self._console.print(f"audit {done}/{total}: {visible(news)} ({seconds:.0f} s)", markup=False)
+
+        yield Advance(advance, say=self.say)
 
     @contextmanager
     def _running(self, name: str, total: int) -> "Iterator[Advance]":

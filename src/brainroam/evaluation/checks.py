@@ -74,6 +74,9 @@ class Check:
         What was measured, and where it would have been judged otherwise.
     evidence : str
         What was done and what came of it, in words.
+    key : str
+        Hash of the data, the method, its settings and its code; empty where these are not known. What was found for
+        another key says nothing of this one.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Check:
     value: float | None
     limit: float | None
     evidence: str
+    key: str = ""
 
 
 @dataclass(frozen=True, repr=False)
