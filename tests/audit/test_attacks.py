@@ -45,7 +45,7 @@ def test_figures_that_do_not_come_again_are_refused_and_their_runs_count_as_fail
 
 
 def test_a_method_that_changes_the_labels_of_the_callers_cohort_fails():
-    with pytest.raises(RunsError, match="were changed (while|before) mine ran"):
+    with pytest.raises(RunsError, match=r"were changed (while|before) mine ran"):
         brainroam.evaluate(people(), {"mine": attacks.ChangingEverybody()}, tuning="fast")
 
 

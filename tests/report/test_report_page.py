@@ -187,6 +187,21 @@ def test_the_audit_is_shown(hostile_runs, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_every_sentence_about_audits_reads_one_verdict_and_names_whom_it_covers(full_runs, tmp_path):
+    runs = copy_of(full_runs, tmp_path)
+    study = json.loads((runs / "study.json").read_text())
+    check = {"name": "corruption", "method": "core", "passed": True}
+    (runs / "audit.json").write_text(json.dumps({"checks": [check], "manifest_hash": study["manifest_hash"]}))
+    leaking = {"key": "k", "method": "fc-ridge", "verdict": "2 of 11 checks failed", "leak": True}
+    leaking |= {"n_checks": 11, "n_passed": 9, "failed": ["memory", "names"]}
+    (runs / "method-audits.json").write_text(json.dumps({"audits": [leaking]}))
+    page = brainroam.write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
+    words = "10 of 12 checks for leaks and shortcuts passed; failed: memory (fc-ridge), names (fc-ridge)."
+    assert page.count(words) >= 2 and "none failed" not in page and "0 checks failed" not in page
+    assert "They are of the data and of core and fc-ridge, not of confounds," in page
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_missing_and_failed_runs_are_admitted(full_runs, tmp_path):
     runs = copy_of(full_runs, tmp_path)
     gone, *_ = (

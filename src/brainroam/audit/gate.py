@@ -3,8 +3,9 @@
 Once per study, by the leak checks alone and on few people, so that it costs little beside the study; a folder of runs
 keeps the verdict. It is printed on stderr. When the runs are done, their figures are computed again where no such
 method ran (`brainroam.audit.recheck`), their scores are looked at as those of a file are
-(`brainroam.evaluation.checks`), and so is whether a score depended on who else was scored: a leak may wait for the whole study. A leak is a warning and does
-not stop the study: `audit` says more. Figures that do not come again are an error.
+(`brainroam.evaluation.checks`), and so is whether a score depended on who else was scored: a leak may wait for the
+whole study. A leak is a warning and does not stop the study: `audit` says more. Figures that do not come again are an
+error.
 """
 
 import json
@@ -25,7 +26,7 @@ from brainroam.audit.recheck import refuted
 from brainroam.data.cohort import Cohort
 from brainroam.errors import BrainroamError, counted, listed
 from brainroam.evaluation import runner
-from brainroam.evaluation.checks import check_scores
+from brainroam.evaluation.checks import Check, check_scores
 from brainroam.evaluation.code_version import code_version
 from brainroam.evaluation.results import Results
 from brainroam.evaluation.runner import COMPANY
@@ -84,8 +85,17 @@ def search_leaks(cohort: Cohort, candidates: Sequence[MethodCandidate], out: str
         return
     with FreshProcesses() as processes:
         for key, item in new.items():
-            verdict, failed = _verdict(item, cohort, processes)
-            audits[key] = {"key": key, "method": item.name, "verdict": verdict, "leak": bool(failed)}
+            verdict, checks = _verdict(item, cohort, processes)
+            failed = [check.name for check in checks if check.passed is False]
+            audits[key] = {
+                "key": key,
+                "method": item.name,
+                "verdict": verdict,
+                "leak": bool(failed),
+                "n_checks": len(checks),
+                "n_passed": sum(check.passed is True for check in checks),
+                "failed": failed,
+            }
             print(f"audit of {item.name}: {verdict}", file=sys.stderr)
             if failed:
                 _warn(item.name, failed)
@@ -135,7 +145,13 @@ def check_finished_runs(results: Results, cohort: Cohort, candidates: Sequence[M
         words = f"the scores of its runs fail {counted(len(names), 'check', 'checks')}: {listed(evidence)}"
         if words in audit["verdict"]:
             continue
-        audits[_audit_key(item, cohort)] = {**audit, "verdict": f"{audit['verdict']}; {words}", "suspicious": True}
+        audits[_audit_key(item, cohort)] = {
+            **audit,
+            "verdict": f"{audit['verdict']}; {words}",
+            "suspicious": True,
+            "n_checks": audit["n_checks"] + len(names),
+            "failed": [*audit["failed"], *names],
+        }
         print(f"audit of {item.name}: {words}", file=sys.stderr)
         if not audit["leak"]:
             warnings.warn(f"the scores of {item.name} are suspicious: {', '.join(names)} failed", stacklevel=4)
@@ -151,22 +167,21 @@ def _warn(name: str, failed: Sequence[str]) -> None:
 
 
 @one_thread()
-def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -> tuple[str, list[str]]:
-    """The outcome in words and the checks that failed, on few people, or on everybody where a method needs more."""
-    some, checks, problem = few_people(cohort), None, ""
+def _verdict(item: MethodCandidate, cohort: Cohort, processes: FreshProcesses) -> tuple[str, list[Check]]:
+    """The outcome in words and the checks, on few people, or on everybody where a method needs more."""
+    some, checks, problem = few_people(cohort), list[Check](), ""
     for people in [some] if len(some) == len(cohort) or cohort.on_disk else [some, cohort]:
         try:
             checks = list(leak_checks(item, people, processes))
             break
         except Exception as error:  # whatever a method of somebody else raises, it raises in the study too
             problem = f"{type(error).__name__}: {error}"
-    if checks is None:
+    failed = [f"{check.name} ({check.evidence})" for check in checks if check.passed is False]
+    if not checks:
         return f"could not be done: {problem}", []
-    failed = [check for check in checks if check.passed is False]
     if failed:
-        words = listed([f"{check.name} ({check.evidence})" for check in failed])
-        return f"{len(failed)} of {len(checks)} checks failed: {words}", [check.name for check in failed]
-    return f"no leak found by {len(checks)} checks with {people.counted}; brainroam audit does more", []
+        return f"{len(failed)} of {len(checks)} checks failed: {listed(failed)}", checks
+    return f"no leak found by {len(checks)} checks with {people.counted}; brainroam audit does more", checks
 
 
 def few_people(cohort: Cohort) -> Cohort:

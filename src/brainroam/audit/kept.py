@@ -1,4 +1,4 @@
-"""Checks that are kept as they are done, so that an audit that was interrupted goes on and none is believed of other code.
+"""Checks that are kept as they are done: an audit that was interrupted goes on, and none is believed of other code.
 
 A check is kept with a key: the hash of the data, the method with its settings, the code and the seed. A later audit
 takes over what it finds under its own keys. ``audit.json`` is complete; until then checks stand in ``audit.json.part``.

@@ -76,9 +76,7 @@ def audit(
     ] = None,
     out: Annotated[
         Path | None,
-        output(
-            "Also keep every check here as JSON, as runs/audit.json for the report; the same command goes on.", "FILE"
-        ),
+        output("Also keep every check, as runs/audit.json for the report; the same command goes on.", "FILE"),
     ] = None,
     permutations: Annotated[
         int, typer.Option(help="Permutations of the labels for each method; 0 for none.", min=0, metavar="N")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
     from brainroam.execution.progress import Advance
 
+SECONDS_OF_SILENCE = 10.0
 STAGES = ("check", "hold out sites", "audit", "compare", "report")
 StudyFile = Annotated[str, typer.Argument(help="A study file, see brainroam init.", metavar="STUDY")]
 
@@ -234,19 +235,19 @@ class Stages:
 
     @contextmanager
     def audit(self, total: int) -> "Iterator[Advance]":
-        """The checks of an audit, within its stage; a line each where there is no bar."""
+        """The checks of an audit, within its stage; where there is no bar, a line now and then."""
         from brainroam.execution.progress import Advance
 
-        task, start, done = self._tasks["audit"], time.monotonic(), 0
+        task, start, done, told = self._tasks["audit"], time.monotonic(), 0, 0.0
         self._bars.update(task, total=total + 1)  # the last is the outcome
 
         def advance(news: str) -> None:
-            nonlocal done
-            done += 1
+            nonlocal done, told
+            done, seconds = done + 1, time.monotonic() - start
             self._bars.update(task, advance=1, news=visible(news))
-            if not self._live:
-                seconds = time.monotonic() - start
-                self._console.print(f"audit {done}/{total}: {visible(news)} ({seconds:.0f} s)", markup=False)
+            if not self._live and seconds >= told + SECONDS_OF_SILENCE:
+                told = seconds
+                self.say(f"audit {done}/{total}: {news} ({seconds:.0f} s)")
 
         yield Advance(advance, say=self.say)
 

@@ -205,8 +205,8 @@ def require_unchanged(cohort: Cohort, spec: RunSpec, when: str = "while") -> Non
     """Refuse a cohort with another table than at the beginning of the study: a method has changed it."""
     if table_hash(cohort) != spec.table_hash:
         raise BrainroamError(
-            f"labels, sites or covariates of the cohort were changed {when} {spec.name} ran, by a method of this study: "
-            "its scores mean nothing. Leave that method out, and read the data again in a new process"
+            f"labels, sites or covariates of the cohort were changed {when} {spec.name} ran, by a method of this "
+            "study; leave that method out, and read the data again in a new process"
         )
 
 

@@ -32,6 +32,7 @@ from brainroam.evaluation.stats.metrics import average_seeds
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.tables import KEY
 from brainroam.methods.registry import bare_name
+from brainroam.report.audits import AuditVerdict, audit_verdict
 from brainroam.report.words import Words, words_of
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")
@@ -329,6 +330,11 @@ class ReportData:
     def audit(self) -> dict[str, Any] | None:
         """What ``brainroam audit DATA --out RUNS/audit.json`` found, or None."""
         return self._left_beside("audit", "checks")
+
+    @cached_property
+    def audit_verdict(self) -> AuditVerdict:
+        """What all searches for leaks say together."""
+        return audit_verdict(self)
 
     @property
     def from_files(self) -> dict[str, str]:

@@ -21,22 +21,19 @@ MARK = "\0"  # in the place of a count; no note holds it
 
 def audit_section(data: ReportData) -> Section:
     """Checks of ``brainroam audit``, of foreign methods before they ran, and of files of predictions."""
-    audit = data.audit
-    html, gist = Markup(), ""
+    audit, gist = data.audit, data.audit_verdict.sentence
+    html = Markup("<p>{}</p>").format(gist) if gist else Markup()
     if data.method_audits:
         html += render("method_audits.html", audits=data.method_audits)
     if data.file_checks:
         checks = [asdict(check) for check in data.file_checks]
         html += render("file_checks.html", checks=_checks(checks, "file-checks"), **_counts(checks))
     if audit is not None:
-        counts = _counts(audit["checks"])
-        failed = f"; failed: {', '.join(counts['failed'])}" if counts["failed"] else ", and none failed"
-        gist = f"{counts['n_passed']} of {counts['n_checks']} checks for leaks and shortcuts passed{failed}."
         html += render(
             "audit.html",
             checks=_checks(audit["checks"], "audit"),
             command=audit.get("command"),
-            **counts,
+            **_counts(audit["checks"]),
             other_data=audit.get("manifest_hash") != data.study["manifest_hash"],
         )
     return Section("audit", "Audit: leaks and shortcuts", html, gist=gist)

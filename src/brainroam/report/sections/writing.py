@@ -189,9 +189,9 @@ def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "everybody", f"{_left_out(facts)} No reason depends on the result." if facts.excluded else _left_out(facts)
     absent = f"{data.words.feature}s that somebody lacks"
     yield "missing", f"Unknown covariates and {absent} stand at the mean of the training people."
-    if data.audit is not None:
-        failed = [check for check in data.audit["checks"] if check.get("passed") is False]
-        yield "leakage", f"The audit corrupted held-out data and looked for effects: {len(failed)} checks failed."
+    if data.audit_verdict.n_checks:
+        found = data.audit_verdict.sentence
+        yield "leakage", f"Held-out data were corrupted, and effects of that were looked for. {found}"
     held = {"cv": "New people of known sites were held out"}.get(data.protocol, f"Every {unit} was held out once")
     yield "overfitting", f"{held}; tuning and thresholds use inner folds of the training sites."
     yield "imbalance", "AUC and balanced accuracy do not depend on the balance; probabilities state their prevalence."
