@@ -198,7 +198,7 @@ def test_every_sentence_about_audits_reads_one_verdict_and_names_whom_it_covers(
     page = brainroam.write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
     words = "10 of 12 checks for leaks and shortcuts passed; failed: memory (fc-ridge), names (fc-ridge)."
     assert page.count(words) >= 2 and "none failed" not in page and "0 checks failed" not in page
-    assert "They are of the data and of core and fc-ridge, not of confounds," in page
+    assert "They are of the data and of core, fc-ridge, not of confounds," in page
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -1,6 +1,7 @@
 """BIDS derivatives: XCP-D's and giga_connectome's names, runs and their concatenation, n/a parcels, sidecars."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -120,7 +121,9 @@ def test_one_run_one_session_one_task_by_name(xcp, signal):
 def test_kinds_that_must_be_chosen(xcp, write_rows, signal):
     func = xcp / "sub-01" / "func"
     write_rows(func / "sub-01_task-rest_space-fsLR_seg-4S156Parcels_stat-mean_timeseries.tsv", signal(7), PARCELS)
-    with pytest.raises(UsageError, match=r"sub-01 .*MNI152NLin2009cAsym, fsLR"):
+    with pytest.raises(
+        UsageError, match=r"space-MNI152NLin2009cAsym \(4 people\), space-fsLR \(1 person\); .*--option space=NAME"
+    ):
         load_cohort(xcp)
     np.testing.assert_array_equal(load_cohort(xcp, space="fsLR").series[0], signal(7))
 
@@ -144,9 +147,63 @@ def test_values_with_dots_are_different_values(xcp, write_rows, signal):
     for strength in ("2", "5"):
         name = f"sub-04_task-rest_seg-Mist_desc-denoiseScrubbing.{strength}_timeseries.tsv"
         write_rows(xcp / "sub-04" / "func" / name, signal(int(strength)), PARCELS)
-    with pytest.raises(UsageError, match=r"denoiseScrubbing\.2, denoiseScrubbing\.5"):
+    with pytest.raises(UsageError, match=r"desc-denoiseScrubbing\.2 .*desc-denoiseScrubbing\.5"):
         load_cohort(xcp, atlas="Mist")
     np.testing.assert_array_equal(load_cohort(xcp, atlas="Mist", desc="denoiseScrubbing.5").series[0], signal(5))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "chosen"),
+    [
+        ("space-MNI6_desc-denoiseSimple", "space-MNI2009_desc-denoiseScrubbing.2", {"desc": "denoiseSimple"}),
+        ("reg-24Parameter", "reg-36Parameter", {"reg": "24Parameter"}),
+        ("hemi-L", "hemi-R", {"hemi": "L"}),
+        ("res-2", "res-3", {"res": "2"}),
+        ("echo-1", "echo-2", {"echo": "1"}),
+        ("model-AllConfounds", "model-Simple", {"model": "AllConfounds"}),
+        ("stat-mean", "stat-median", {"stat": "mean"}),
+        ("scale-1", "scale-4", {"scale": "1"}),
+        ("desc-clean", "", {"desc": "clean"}),
+    ],
+)
+def test_people_who_were_processed_differently_are_never_mixed(
+    tmp_path, write, write_rows, signal, ours, theirs, chosen
+):
+    """Cases in one pipeline and controls in another were 24 people, 0 left out, and the pipeline was found as disease."""
+    write(tmp_path / "participants.tsv", PEOPLE)
+    for subject, kind in zip(("01", "02", "03", "04"), (ours, theirs, theirs, ours), strict=True):
+        name = "_".join(part for part in (f"sub-{subject}_task-rest_seg-Mine", kind, "timeseries.tsv") if part)
+        write_rows(tmp_path / f"sub-{subject}" / "func" / name, signal(int(subject)), PARCELS)
+    with pytest.raises(UsageError) as refused:
+        load_cohort(tmp_path, case="SCZ")
+    words = str(refused.value)
+    assert "2 kinds" in words and words.count("(2 people)") == 2 and all(f"{name}=NAME" in words for name in chosen)
+    cohort = load_cohort(tmp_path, case="SCZ", **chosen)
+    assert cohort.table["subject"].tolist() == ["sub-01", "sub-04"]
+    assert cohort.excluded["subject"].tolist() == ["sub-02", "sub-03"]
+    everybody = {name: "any" for name in re.findall(r"--option (\w+)=NAME", words)}
+    assert len(load_cohort(tmp_path, case="SCZ", **everybody)) == 4
+
+
+def test_what_an_entity_may_be_is_an_option_also_where_scans_are_repeats(tmp_path, write, write_rows, signal):
+    write(tmp_path / "participants.tsv", PEOPLE)
+    for subject in ("01", "02", "03", "04"):
+        for acq in ("645", "1400"):
+            name = f"sub-{subject}_task-rest_acq-{acq}_seg-Mine_timeseries.tsv"
+            write_rows(tmp_path / f"sub-{subject}" / "func" / name, signal(int(subject) + int(acq)), PARCELS)
+    cohort = load_cohort(tmp_path, case="SCZ", acq=1400)
+    np.testing.assert_array_equal(cohort.series[0], signal(1401))
+    assert len(load_cohort(tmp_path, case="SCZ").series[0]) == 2 * len(signal(1))
+
+
+def test_one_scan_that_was_processed_twice_is_not_chosen_by_its_name(tmp_path, write, write_rows, signal):
+    write(tmp_path / "participants.tsv", PEOPLE)
+    for subject in ("01", "02", "03", "04"):
+        for rec in ("a", "b"):
+            name = f"sub-{subject}_task-rest_rec-{rec}_seg-Mine_timeseries.tsv"
+            write_rows(tmp_path / f"sub-{subject}" / "func" / name, signal(int(subject)), PARCELS)
+    with pytest.raises(UsageError, match=r"two series of one scan, .*rec-a.*rec-b"):
+        load_cohort(tmp_path, case="SCZ", rec="any")
 
 
 def test_two_derivatives_must_be_chosen_between(xcp, tmp_path, write_rows, signal):

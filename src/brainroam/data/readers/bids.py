@@ -35,28 +35,52 @@ from brainroam.data.readers.repeats import USUAL_REPEATS, Repeats, Scan, choose,
 from brainroam.data.readers.series import PARCELLATED, read_series
 from brainroam.data.readers.tables import read_table
 from brainroam.data.readers.text import Series
-from brainroam.errors import ReaderError, UsageError, listed, unknown
+from brainroam.errors import ReaderError, UsageError, counted, listed, unknown
 
 ENDINGS = ("_timeseries.tsv", PARCELLATED)
 WHERE = ("sub-*/func", "sub-*/ses-*/func")
 PARTS = ("run", "dir", "acq")  # what a concatenation of runs no longer has
+REPEATED = ("sub", "ses", *PARTS)  # in these the files of one study may differ
+OF_REGIONS = ("seg", "atlas")
+SHORT = {"session": "ses"}
+ABSENT, ANY = "none", "any"
 LOOKS_FOR = "sub-*/[ses-*/]func/*_{seg,atlas}-<set>_*timeseries.tsv or .ptseries.nii, here or in derivatives/*"
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which series of a person to take.
+    """Which series of a person to take: the value of each entity in the file names.
 
-    None means the only ``task`` there is, or rest; any ``session`` and ``run``, among which `Repeats` chooses; any
-    ``acq`` (acquisition) where all have one TR; and the only ``space`` and ``desc`` there are.
+    ``none`` takes files without it, ``any`` takes all. Without a value that is the only ``task`` there is, or rest; any
+    ``session``, ``run`` and ``dir``, among which `Repeats` chooses; any ``acq`` (acquisition) where all have one TR;
+    and of others the only value there is.
     """
 
     task: str | None = None
     session: str | None = None
     run: str | None = None
-    acq: str | None = None
     space: str | None = None
     desc: str | None = None
+    acq: str | None = None
+    ce: str | None = None
+    chunk: str | None = None
+    cohort: str | None = None
+    den: str | None = None
+    dir: str | None = None
+    echo: str | None = None
+    feature: str | None = None
+    hemi: str | None = None
+    label: str | None = None
+    mod: str | None = None
+    model: str | None = None
+    part: str | None = None
+    proc: str | None = None
+    rec: str | None = None
+    reg: str | None = None
+    res: str | None = None
+    scale: str | None = None
+    split: str | None = None
+    stat: str | None = None
 
 
 ANY_SERIES = Selection()
@@ -90,16 +114,20 @@ def find_series(
 ) -> tuple[dict[str, list[Scan]], str]:
     """The scans of each person (by ``sub-`` id), and the name of the ROI set.
 
-    Of twins that differ only in file type the text file is taken.
+    Of twins that differ only in file type the text file is taken. An error where people, or files of one person, were
+    processed in different ways: whatever is learned then may be the processing.
     """
     paths = list(paths)
     roi_set = choose_roi_set(request, (str(roi_set_of(path)) for path in paths), root)
     paths = [path for path in paths if roi_set_of(path) == roi_set]
     tasks = {entities(path).get("task", "") for path in paths}
-    task = selection.task or ("rest" if "rest" in tasks and len(tasks) > 1 else None)
-    asked = {"task": task, "ses": selection.session, "run": selection.run, "acq": selection.acq, "desc": selection.desc}
-    for entity, value in {**asked, "space": selection.space}.items():
-        paths = _select_entity(paths, entity, value)
+    if selection.task is None and len(tasks) > 1 and "rest" in tasks:
+        selection = replace(selection, task="rest")
+    for option, value in vars(selection).items():
+        paths = _select_entity(paths, SHORT.get(option, option), value)
+    paths = _without_twins(paths)
+    free = [SHORT.get(option, option) for option, value in vars(selection).items() if value == ANY]
+    _require_one_variant(paths, (*REPEATED, *OF_REGIONS, *free))
     people: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
         people[f"sub-{entities(path)['sub']}"].append(path)
@@ -107,24 +135,54 @@ def find_series(
 
 
 def _select_entity(paths: list[Path], entity: str, value: str | None) -> list[Path]:
-    if value is None:
+    if value in (None, ANY):
         return paths
     wanted = str(value).removeprefix(f"{entity}-")
-    present = sorted({entities(path).get(entity, "") for path in paths} - {""})
+    present = sorted({entities(path).get(entity, ABSENT) for path in paths})
     if wanted not in present:
         raise unknown({"ses": "session"}.get(entity, entity), wanted, present)
-    return [path for path in paths if entities(path).get(entity) == wanted]
+    return [path for path in paths if entities(path).get(entity, ABSENT) == wanted]
+
+
+def _without_twins(paths: list[Path]) -> list[Path]:
+    """The files but for those that a text file of the same name, apart from the density of a surface, stands for."""
+
+    def name(path: Path) -> frozenset[tuple[str, str]]:
+        return frozenset((key, value) for key, value in entities(path).items() if key != "den")
+
+    texts = {name(path) for path in paths if path.name.endswith(".tsv")}
+    return [path for path in paths if path.name.endswith(".tsv") or name(path) not in texts]
+
+
+def _require_one_variant(paths: list[Path], free: Sequence[str]) -> None:
+    """Refuse series that differ in other entities than those that are ``free``, over people or in one person."""
+    made = [{entity: value for entity, value in entities(path).items() if entity not in free} for path in paths]
+    values = {entity: {one.get(entity, ABSENT) for one in made} for one in made for entity in one}
+    differing = sorted(entity for entity, present in values.items() if len(present) > 1)
+    if not differing:
+        return
+    people: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for path, one in zip(paths, made, strict=True):
+        people[tuple(one.get(entity, ABSENT) for entity in differing)].add(entities(path)["sub"])
+    variants = [
+        f"{'_'.join(f'{entity}-{value}' for entity, value in zip(differing, variant, strict=True))} "
+        f"({counted(len(who), 'person', 'people')})"
+        for variant, who in sorted(people.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+    options = [entity for entity in differing if entity in vars(ANY_SERIES)]
+    remedy = (
+        f"choose one for everybody: {' '.join(f'--option {entity}=NAME' for entity in options)}"
+        if options
+        else "keep the files of one kind in the folder"
+    )
+    raise UsageError(
+        f"the series are of {len(variants)} kinds, and people who were processed differently must not be compared: "
+        f"{listed(variants, 8)}; {remedy}"
+    )
 
 
 def _scans(files: list[Path], subject: str) -> list[Scan]:
-    """The scans of a person; an error when the files differ in more than session, run and file type."""
-    for entity in ("task", "space", "desc"):
-        values = sorted({entities(file).get(entity, "none") for file in files})
-        if len(values) > 1:
-            raise UsageError(
-                f"subject {subject} has series of several kinds, {entity} {listed(values)}; "
-                f"choose one with {entity} (--option {entity}=NAME)"
-            )
+    """The scans of a person; an error where one was processed in several ways, or acquisitions differ in their TR."""
     trs = acquisitions(files)
     if len(set(trs.values())) > 1:
         each = listed(f"{name} (TR {tr:g} s)" for name, tr in trs.items())
@@ -133,10 +191,15 @@ def _scans(files: list[Path], subject: str) -> list[Scan]:
             "choose one with acq (--option acq=NAME)"
         )
     scans: dict[tuple[str, str], Scan] = {}
-    for file in sorted(files, key=lambda file: (not file.name.endswith(".tsv"), file.name)):
+    for file in sorted(files, key=lambda file: file.name):
         parts = entities(file)
         run = "_".join(parts[part] for part in PARTS if part in parts)
-        scans.setdefault((parts.get("ses", ""), run), Scan(file, parts.get("ses", ""), run))
+        scan = Scan(file, parts.get("ses", ""), run)
+        if (other := scans.setdefault((scan.session, run), scan)) is not scan:
+            raise UsageError(
+                f"{subject} has two series of one scan, {other.path.name} and {file.name}; "
+                "choose one by its entities (--option ENTITY=VALUE)"
+            )
     return list(scans.values())
 
 
