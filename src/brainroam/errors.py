@@ -70,6 +70,10 @@ class UsageError(BrainroamError, ValueError):
     """A name or option that does not exist, with the nearest that does."""
 
 
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end, as SLURM and containers do it (SIGTERM): everything goes as after Ctrl-C."""
+
+
 class MemoryLimitError(UsageError):
     """The memory that was given is too little; the message says how much is enough."""
 

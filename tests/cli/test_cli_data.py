@@ -1,5 +1,6 @@
 """The command line, as people type it."""
 
+import io
 import json
 import os
 import signal
@@ -8,6 +9,8 @@ import sys
 
 import numpy as np
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 import brainroam
@@ -175,6 +178,34 @@ def test_interruption_is_one_line_and_130(monkeypatch):
     monkeypatch.setattr(brainroam.data.synthetic, "make_cohort", interrupted)
     result = run("check", "synthetic")
     assert (result.exit_code, result.stderr) == (130, "interrupted; finished work is kept\n")
+
+
+def test_warnings_stand_above_a_bar_that_is_being_drawn():
+    """On a terminal `run` and `predict` lost them: the bar was drawn over what another console printed."""
+    terminal = io.StringIO()
+    with Progress(console=Console(file=terminal, force_terminal=True)) as bars:
+        bars.add_task("hold out sites", total=2)
+        brainroam.cli._say("warning: look twice", "yellow")
+    assert "warning: look twice" in terminal.getvalue()
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="signals as POSIX has them")
+@pytest.mark.parametrize("before", [True, False])
+def test_sigterm_ends_as_ctrl_c_with_143(tmp_path, before):
+    """SLURM and containers send it: it was silent."""
+    kill = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nimport time\ntime.sleep(9)\n"
+    during = (
+        "import brainroam.data.synthetic, sys\n"
+        f"def slow(**_):\n    {kill.replace(chr(10), chr(10) + '    ')}\n"
+        "brainroam.data.synthetic.make_cohort = slow\nfrom brainroam.__main__ import main\nmain()"
+    )
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    if before:
+        (tmp_path / "typer.py").write_text(kill)
+    command = [sys.executable, *(["-m", "brainroam"] if before else ["-c", during]), "check", "synthetic"]
+    found = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
+    kept = "nothing had begun" if before else "finished work is kept"
+    assert (found.returncode, found.stderr) == (143, f"interrupted; {kept}\n")
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="signals as POSIX has them")

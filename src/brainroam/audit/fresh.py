@@ -124,7 +124,12 @@ def _start_process(folder: str) -> subprocess.Popen:
 
 
 def serve() -> None:
-    """Answer one message after another, each in a fork of this process."""
+    """Answer one message after another, each in a fork of this process, until whoever asks is gone."""
+    with suppress(BrokenPipeError):
+        _serve()
+
+
+def _serve() -> None:
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a method prints is no answer, and is printed in the study
     while True:
@@ -141,7 +146,9 @@ def serve() -> None:
         child = os.fork()
         if not child:
             before = set(sys.modules)
-            _send(answers, _answer(message))
+            answer = _answer(message)
+            with suppress(BrokenPipeError):
+                _send(answers, answer)
             os.write(writer, " ".join(_packages(set(sys.modules) - before)).encode()[:PIPE])
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

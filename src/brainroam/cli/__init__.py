@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NoReturn
 
 import typer
@@ -27,7 +28,7 @@ from brainroam.cli import (
     study,
 )
 from brainroam.cli.options import verbose, with_verbosity
-from brainroam.errors import BrainroamError, UsageError, visible
+from brainroam.errors import BrainroamError, Terminated, UsageError, visible
 
 EPILOG = """[bold]Your own data in three commands[/bold]
 
@@ -37,8 +38,8 @@ brainroam run study.yaml
 
 brainroam fit study.yaml --out model
 
-[bold]Exit codes[/bold]: 0 done, 1 the data or runs cannot be used, 2 mistyped, 3 a fault of brainroam, 130 interrupted.
-Documentation: docs/ beside the source; every command has --help with an example."""
+[bold]Exit codes[/bold]: 0 done, 1 the data or runs cannot be used, 2 mistyped, 3 a fault of brainroam, 130 interrupted,
+143 terminated. Documentation: docs/ beside the source; every command has --help with an example."""
 
 
 INTERRUPTED = "interrupted; finished work is kept"
@@ -99,14 +100,17 @@ def errors_in_words() -> Iterator[None]:
         raise typer.Exit(1) from error
     except KeyboardInterrupt as error:
         _say(INTERRUPTED, "red")
-        raise typer.Exit(130) from error
+        raise typer.Exit(_code_of(error)) from error
 
 
 def _say(message: str, style: str) -> None:
     from rich.console import Console
 
-    text = visible(message, keep="\n\t")
-    Console(stderr=True).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    console = Console(stderr=True)
+    with console.capture() as line:
+        console.print(visible(message, keep="\n\t"), style=style, markup=False, highlight=False, soft_wrap=True)
+    sys.stderr.write(line.get())  # above the bars, where there are some: what a console prints itself they overwrite
+    sys.stderr.flush()
 
 
 def _version(wanted: bool) -> None:
@@ -170,41 +174,55 @@ def main() -> None:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a terminal without arrows or dashes shows ? instead of failing
         app(prog_name="brainroam")
-    except KeyboardInterrupt:  # before or after a command; `errors_in_words` tells the same during one
-        _interrupted()
+    except KeyboardInterrupt as error:  # before or after a command; `errors_in_words` tells the same during one
+        _interrupted(error)
     except Exception as error:
-        if _began_with_ctrl_c(error):
-            _interrupted()
+        if (began := _began_with_ctrl_c(error)) is not None:
+            _interrupted(began)
         traceback.print_exc()
         _say("This is a fault of brainroam, not yours: please report it with the lines above.", "red")
         sys.exit(3)
 
 
-def _interrupted() -> NoReturn:
+def terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """What SIGTERM does: the same as Ctrl-C, once; a second one while things are tidied up does nothing."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated
+
+
+def _code_of(interrupt: KeyboardInterrupt) -> int:
+    return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
     _say(INTERRUPTED, "red")
-    sys.exit(130)
+    sys.exit(_code_of(interrupt))
 
 
-def _began_with_ctrl_c(error: BaseException | None) -> bool:
+def _began_with_ctrl_c(error: BaseException | None) -> KeyboardInterrupt | None:
     """Some libraries turn an interrupt during their import into an error of their own."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return error
 
 
 def _unraisable(problem: "sys.UnraisableHookArgs") -> None:
-    """Ctrl-C in a callback, where Python can only print and forget it, is raised again where it counts."""
-    if problem.exc_type is KeyboardInterrupt:
-        threading.Timer(0.01, _interrupt_main).start()  # at once it would be lost here as well
+    """A signal to end in a callback, where Python can only print and forget it, is raised again where it counts."""
+    if issubclass(problem.exc_type, KeyboardInterrupt):
+        number = signal.SIGINT
+        if issubclass(problem.exc_type, Terminated):
+            number = signal.SIGTERM
+            signal.signal(number, terminate)
+        threading.Timer(0.01, _interrupt_main, [number]).start()  # at once it would be lost here as well
     else:
         sys.__unraisablehook__(problem)
 
 
-def _interrupt_main() -> None:
-    """Ctrl-C for the main thread, which a signal wakes from whatever it waits for; Windows has none for threads."""
+def _interrupt_main(number: int) -> None:
+    """A signal for the main thread, which wakes it from whatever it waits for; Windows has none for threads."""
     if hasattr(signal, "pthread_kill"):
         main = threading.main_thread().ident
         assert main is not None  # it has begun
-        signal.pthread_kill(main, signal.SIGINT)
+        signal.pthread_kill(main, number)
     else:
-        _thread.interrupt_main()
+        _thread.interrupt_main(number)

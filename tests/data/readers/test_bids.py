@@ -169,7 +169,7 @@ def test_values_with_dots_are_different_values(xcp, write_rows, signal):
 def test_people_who_were_processed_differently_are_never_mixed(
     tmp_path, write, write_rows, signal, ours, theirs, chosen
 ):
-    """Cases in one pipeline and controls in another were 24 people, 0 left out, and the pipeline was found as disease."""
+    """Cases in one pipeline and controls in another were read without a word, and the pipeline was found."""
     write(tmp_path / "participants.tsv", PEOPLE)
     for subject, kind in zip(("01", "02", "03", "04"), (ours, theirs, theirs, ours), strict=True):
         name = "_".join(part for part in (f"sub-{subject}_task-rest_seg-Mine", kind, "timeseries.tsv") if part)
@@ -181,7 +181,7 @@ def test_people_who_were_processed_differently_are_never_mixed(
     cohort = load_cohort(tmp_path, case="SCZ", **chosen)
     assert cohort.table["subject"].tolist() == ["sub-01", "sub-04"]
     assert cohort.excluded["subject"].tolist() == ["sub-02", "sub-03"]
-    everybody = {name: "any" for name in re.findall(r"--option (\w+)=NAME", words)}
+    everybody = dict.fromkeys(re.findall(r"--option (\w+)=NAME", words), "any")
     assert len(load_cohort(tmp_path, case="SCZ", **everybody)) == 4
 
 
