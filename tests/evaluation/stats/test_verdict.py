@@ -187,11 +187,43 @@ def test_named_sites_are_matched_by_name_and_others_by_place():
     by_place = next_site([0.4, 0.5, 0.45, 0.3], [0.01, 0.02, 0.03, 0.04])
     assert next_site(values, variances) == by_place
     assert next_site(pd.Series(values), pd.Series(variances)) == by_place
-    rows = pd.DataFrame({"value": [0.4, 0.5, 0.45, 0.3] * 2, "variance": [0.01, 0.02, 0.03, 0.04] * 2})
-    assert next_site(rows["value"][:4], rows["variance"][4:]) == by_place  # row numbers are no names
+    rows = pd.DataFrame({"value": [0.4, 0.5, 0.45, 0.3], "variance": [0.01, 0.02, 0.03, 0.04]})
+    assert next_site(rows["value"].sort_values(), rows["variance"]) == next_site(rows["value"], rows["variance"])
+    assert next_site(values, rows["variance"]) == by_place  # rows that are counted have no names
     others = {"D": 0.25, "B": 0.4, "C": 0.43, "A": 0.33}
     found = compare_sites(pd.Series(values), others)
     assert found == compare_sites([0.4, 0.5, 0.45, 0.3], [0.33, 0.4, 0.43, 0.25])
+
+
+def test_sites_named_by_numbers_are_matched_by_these():
+    a, b = {1: 0.7, 2: 0.8, 3: 0.6, 4: 0.9, 5: 0.75}, {5: 0.74, 4: 0.88, 3: 0.59, 2: 0.78, 1: 0.69}
+    named = compare_sites(*({str(site): value for site, value in each.items()} for each in (a, b)))
+    assert compare_sites(a, b) == compare_sites(pd.Series(a), b) == compare_sites(pd.Series(a), pd.Series(b)) == named
+    assert named.p < 0.05
+    later = {site + 10: value for site, value in b.items()}
+    for other in (later, pd.Series(later)):
+        with pytest.raises(DataError, match="all columns must be of the same sites; 1, 11, 12"):
+            compare_sites(a, other)
+
+
+def test_a_site_that_was_hardly_measured_does_not_move_the_next_one():
+    values, variances = [0.42, 0.31, 0.55, 0.18, 0.40, 0.36], [0.02] * 6
+    few, more = next_site(values, variances), next_site([*values, 0.4], [*variances, 1e6])
+    np.testing.assert_allclose([more.next_low, more.next_high], [few.next_low, few.next_high], atol=0.05)
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf])
+def test_infinite_results_are_refused_and_not_dropped(wrong):
+    with pytest.raises(DataError, match="values: result 1 is infinite"):
+        next_site([0.4, wrong, 0.5, 0.4, 0.3], [0.1] * 5)
+    with pytest.raises(DataError, match="variances: result 1 is infinite"):
+        next_site([0.4, 0.2, 0.5, 0.4, 0.3], [0.1, wrong, 0.1, 0.1, 0.1])
+    with pytest.raises(DataError, match="b: result 0 is infinite"):
+        compare_sites([0.4, 0.2, 0.5], [wrong, 0.1, 0.2])
+    with pytest.raises(DataError, match="weights: that of result 2 is below 0"):
+        compare_sites([0.4, 0.2, 0.5], [0.1, 0.1, 0.2], [1, 1, -1])
+    with pytest.raises(DataError, match="variance is above 0; that of result 1"):
+        next_site([0.4, np.nan, 0.5, 0.4, 0.3], [0.1, -0.1, 0.1, 0.1, 0.1])
 
 
 @pytest.mark.parametrize(

@@ -84,15 +84,20 @@ def average_seeds(scores: pd.DataFrame, metrics: Sequence[str] = ("n_cases", *ME
 
 
 def by_site(**columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
-    """Columns of the same sites as arrays in one order: as they stand, or by name where sites are named.
+    """Columns of the same sites as arrays in one order: by name where sites are named, else as they stand.
 
-    A dict names sites, and so does a Series by an index of text. Errors call the columns by their keywords.
+    A dict names sites, also by numbers, and so does the index of a Series, unless it only counts rows from 0 on beside
+    columns that name sites by text. Errors call the columns by their keywords.
 
     >>> [column.tolist() for column in by_site(auc={"NYU": 0.7, "UM": 0.8}, n={"UM": 2, "NYU": 1})]
     [[0.7, 0.8], [1.0, 2.0]]
     """
     tables: list[Any] = [pd.Series(column) if isinstance(column, Mapping) else column for column in columns.values()]
-    known = [x for x in tables if isinstance(x, pd.Series) and not pd.api.types.is_numeric_dtype(x.index)]
+    indexed = [x for x in tables if isinstance(x, pd.Series)]
+    counting = [x for x, given in zip(tables, columns.values(), strict=True) if given is x and _counts_rows(x)]
+    known = [x for x in indexed if not any(x is each for each in counting)]
+    if any(pd.api.types.is_numeric_dtype(x.index) for x in known):
+        known = indexed
     for column in known[1:]:
         if unmatched := set(known[0].index) ^ set(column.index):
             names = listed(sorted(map(str, unmatched)))
@@ -110,3 +115,16 @@ def by_site(**columns: ArrayLike | Mapping[str, float]) -> list[np.ndarray]:
         shapes = [f"{name} of shape {x.shape}" for name, x in zip(columns, arrays, strict=True)]
         raise DataError(f"one number is needed for each of the same sites; there are {' and '.join(shapes)}")
     return arrays
+
+
+def _counts_rows(column: Any) -> bool:
+    """Whether this is a Series whose index is that of a table that nobody has sorted or cut."""
+    return isinstance(column, pd.Series) and column.index.equals(pd.RangeIndex(len(column)))
+
+
+def refuse_infinite(**columns: np.ndarray) -> None:
+    """An error that names a column with an infinite number; NaN is a site without a result."""
+    for name, column in columns.items():
+        if np.isinf(column).any():
+            where = listed(np.flatnonzero(np.isinf(column)))
+            raise DataError(f"{name}: result {where} is infinite; a site without a result is NaN")

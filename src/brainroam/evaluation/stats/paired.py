@@ -8,7 +8,14 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import t
 
-from brainroam.evaluation.stats.metrics import MIN_WEIGHT, by_site, mean_over_sites, number_of_sites
+from brainroam.errors import DataError, listed
+from brainroam.evaluation.stats.metrics import (
+    MIN_WEIGHT,
+    by_site,
+    mean_over_sites,
+    number_of_sites,
+    refuse_infinite,
+)
 
 LEVEL = 0.95
 
@@ -94,9 +101,9 @@ def compare_sites(
 ) -> CorrectedT:
     """Results of two methods at the same left-out sites: mean difference a - b, its 95 % interval and p.
 
-    Dicts, and Series with names of sites, are matched by name. Sites where either is NaN are left out; fewer than three
-    have no interval. ``weights`` are those of `metrics.site_weights` for AUCs; by default sites
-    count alike. See `left_out_t`.
+    Dicts are matched by their keys, Series by their index. Sites where either is NaN, or that weigh 0, are left out;
+    fewer than three have no interval. ``weights`` are those of `metrics.site_weights` for AUCs; by default sites count
+    alike. See `left_out_t`.
 
     Examples
     --------
@@ -106,6 +113,9 @@ def compare_sites(
     """
     first, second, *given_weights = by_site(a=a, b=b, **({} if weights is None else {"weights": weights}))
     w = given_weights[0] if given_weights else np.ones(len(first))
+    refuse_infinite(a=first, b=second, weights=w)
+    if (w < 0).any():
+        raise DataError(f"weights: that of result {listed(np.flatnonzero(w < 0))} is below 0")
     measured = np.isfinite(first) & np.isfinite(second) & (w > 0)
     # Whatever the units: what counts as no difference is a matter of rounding, not of size.
     unit = max(float(np.abs([first[measured], second[measured]]).max(initial=0)), np.finfo(float).tiny)
