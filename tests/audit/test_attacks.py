@@ -11,16 +11,16 @@ from tests.audit import attacks
 
 import brainroam
 from brainroam.audit import gate
+from brainroam.data.target.two import TwoClasses
 from brainroam.data.target_column import with_target
 from brainroam.errors import BrainroamError, RunsError
-from brainroam.evaluation import runner
 from brainroam.methods.edge_ridge import EdgeRidge
 
 
 @pytest.fixture(autouse=True)
 def unharmed(monkeypatch):
     """What an attack patches is as before after the test, and nobody searches for leaks, which is tested elsewhere."""
-    monkeypatch.setattr(runner, "site_metrics", runner.site_metrics)
+    monkeypatch.setattr(TwoClasses, "at_site", TwoClasses.at_site)
     monkeypatch.setattr(EdgeRidge, "score", EdgeRidge.score)
     monkeypatch.setattr(gate, "search_leaks", lambda *_: None)
 

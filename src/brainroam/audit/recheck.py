@@ -72,13 +72,10 @@ def wrong_figures(_: Candidate, cohort: Cohort, records: Sequence[Record]) -> di
             )
             continue
         target = Target.of_description(outcome.get("target"))
-        constants = outcome.get("threshold", np.nan), outcome.get("constant", np.nan)
-        decided = target.is_classes and len(people_of(scans, ())) < len(
-            scans
-        )  # the class of a mean of scans is not kept
+        means = len(people_of(scans, ())) < len(scans)  # by which threshold a mean of scans was called is not kept
         for site, stored in metrics_by_site(spec, outcome).items():
-            again = people_metrics(scans[scans["site"] == site], target, *constants)
-            again = {name: value for name, value in again.items() if not (decided and name in OF_DECISIONS)}
+            again = people_metrics(scans[scans["site"] == site], target, outcome)
+            again = {name: value for name, value in again.items() if not (means and name in OF_DECISIONS)}
             if words := _differing(stored, again):
                 wrong[spec.hash] = f"its kept figures are not those of its scores ({words} at {site})"
     return wrong
