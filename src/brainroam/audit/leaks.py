@@ -309,7 +309,7 @@ class _Leaks:
             )
         return Check("nudged", self.method, usual <= JUMP, usual, JUMP, text)
 
-    def _of_others(self, name: str, change: Callable[[Cohort, np.ndarray], Cohort], changed: str) -> Check:
+    def _of_others(self, name: str, change: Callable[..., Cohort], changed: str) -> Check:
         """Change one half of the held-out people and score the other half only."""
         base = self.base
         text = f"{changed}: "

@@ -218,7 +218,7 @@ def _unraisable(problem: "sys.UnraisableHookArgs") -> None:
         sys.__unraisablehook__(problem)
 
 
-def _interrupt_main(number: int) -> None:
+def _interrupt_main(number: signal.Signals) -> None:
     """A signal for the main thread, which wakes it from whatever it waits for; Windows has none for threads."""
     if hasattr(signal, "pthread_kill"):
         main = threading.main_thread().ident
