@@ -38,6 +38,7 @@ ORDER = (
     "label-by-n_timepoints",
     "label-by",
     "unlike-site",
+    "look-alike-sites",
     "identical-people",
     "alike-people",
     "label-by-age",
@@ -61,6 +62,7 @@ ORDER = (
 SIZES = ("one-class-site", "small-site", "imbalance")  # of single sites: no worse there than in the whole cohort
 WHEREVER = ("unlike-site", "identical-people", "alike-people")  # as grave at one site as in the whole cohort
 TITLES = {
+    "look-alike-sites": "Two names may be one site",
     "identical-people": "One person is in the data twice",
     "alike-people": "Two records look like one person",
     "unlike-site": "Regions are probably in another order",
