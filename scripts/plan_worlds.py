@@ -27,9 +27,9 @@ import pandas as pd
 from common import parser_of
 from scipy.special import ndtr
 
+from brainroam.data.target.figures import AREA
 from brainroam.evaluation.planning.draws import draws
 from brainroam.evaluation.planning.law import fit_law
-from brainroam.evaluation.planning.measure import AUC
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 
 KINDS = ("equal", "unequal", "subtypes", "sizes", "small")
@@ -170,7 +170,7 @@ def main() -> None:
         table, known = measured(number, given.keep)
         level = f"AUC {'below' if known['aucs'][0] < MIDDLE else 'from'} {MIDDLE}"
         full = table[(table["share"] == 1) & (table["n_sites"] == known["k"] - 1)]
-        if mean_over_sites(full["auc"], full["weight"]) < AUC.least:
+        if mean_over_sites(full["auc"], full["weight"]) < AREA.least:
             continue
         for name, promised, true in zip(
             QUESTIONS, promises(table, known["k"], known["more"]), known["gains"], strict=True

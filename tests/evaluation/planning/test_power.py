@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from brainroam.data.target import Classes, Number
+from brainroam.data.target.orders import delong_variance
 from brainroam.errors import DataError
-from brainroam.evaluation.planning.measure import delong_variance, measure_of
 from brainroam.evaluation.planning.power import Contrast, contrast
 from brainroam.evaluation.stats.metrics import auc
 from brainroam.evaluation.stats.paired import left_out_t
@@ -49,8 +49,8 @@ def test_sites_as_they_are_count_with_their_share_of_cases(n_cases):
     ]
     found = contrast(pd.concat(rows), ["a", "b"])
     sampling = np.var([auc(label, a) - auc(label, b) for a, b in samples])
-    assert abs(found.c / found.measure.h(60) / sampling - 1) < 0.25
-    assert found.measure.groups == {3: ", 5% of them cases", 30: ", half of them cases"}[n_cases]
+    assert abs(found.c / found.order.h(60) / sampling - 1) < 0.25
+    assert found.order.groups == {3: ", 5% of them cases", 30: ", half of them cases"}[n_cases]
 
 
 def test_what_is_needed_is_just_enough():
@@ -83,14 +83,14 @@ def test_four_sites_are_refused():
 
 @pytest.mark.parametrize("target", [Number("x"), Classes("dx", ("a", "b", "c"))])
 def test_the_variance_of_a_difference_is_that_of_repeated_samples(target):
-    rng, measure = np.random.default_rng(0), measure_of(target)
+    rng, order = np.random.default_rng(0), target.order
     label = np.repeat([0, 1, 2], [14, 20, 26]) if target.is_classes else None
     gaps, variances = [], []
     for _ in range(600):
         t = rng.normal(size=60) if label is None else label
         signal = 0.8 * t if label is None else 0.8 * np.eye(3)[label]
         shared = signal + rng.normal(size=signal.shape)
-        found = measure.gap(t, *(shared + 0.7 * rng.normal(size=signal.shape) for _ in range(2)))
+        found = order.gap(t, *(shared + 0.7 * rng.normal(size=signal.shape) for _ in range(2)))
         gaps.append(found.difference)
         variances.append(found.variance)
     assert abs(np.mean(variances) / np.var(gaps) - 1) < 0.15

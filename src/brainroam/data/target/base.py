@@ -180,6 +180,10 @@ class Target:
         """Scores (n,), or (n, K), of a table with these columns."""
         return table["score"].to_numpy(dtype=float)
 
+    def how_many(self, label: np.ndarray) -> dict[str, int]:
+        """How many people there are, ``n``, and of whom."""
+        return {"n": len(label)}
+
     def in_line(self, score: np.ndarray) -> np.ndarray:
         """All scores (n,) or (n K,) in one line, to be compared with others of the same people."""
         return score

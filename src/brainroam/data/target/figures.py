@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from brainroam.data.target.weights import mean_over_sites
@@ -42,8 +43,10 @@ class Figure:
         From a site's figure to what is averaged, and back.
     straight, curved : callable
         From such a mean to the scale of the law, and from there to the figure.
-    form : callable
-        How a value is written.
+    slope : callable
+        How much the figure changes with what is averaged, at a figure.
+    form, form_size, form_difference, form_change : callable
+        How a value is written, a difference that one would like to find, one that was found, and one with its interval.
     """
 
     name: str
@@ -56,14 +59,19 @@ class Figure:
     back: Callable[[np.ndarray], np.ndarray]
     straight: Callable[[np.ndarray], np.ndarray]
     curved: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[float], float]
     form: Callable[[float], str]
     form_size: Callable[[float], str]
+    form_difference: Callable[[float], str]
     form_change: Callable[[Change], str]
 
     def mean(self, values: np.ndarray, weights: np.ndarray) -> float:
         """Mean over sites, as a figure."""
-        mean = mean_over_sites(self.forward(np.asarray(values, dtype=float)), weights)
-        return float(self.back(np.array(mean)))
+        return self.mean_of(self.forward(np.asarray(values, dtype=float)), weights)
+
+    def mean_of(self, averaged: ArrayLike, weights: ArrayLike) -> float:
+        """The same of values on the scale that is averaged."""
+        return float(self.back(np.array(mean_over_sites(averaged, weights))))
 
 
 class Shown(NamedTuple):
@@ -145,8 +153,10 @@ AREA = Figure(
     back=_same,
     straight=_probit,
     curved=ndtr,
+    slope=lambda auc: 1.0,
     form=points,
     form_size=lambda difference: f"{100 * difference:g} AUC points",
+    form_difference=lambda difference: f"{100 * difference:+.1f} points",
     form_change=_change_in_points,
 )
 CORRELATION = Figure(
@@ -160,7 +170,9 @@ CORRELATION = Figure(
     back=np.tanh,
     straight=_same,
     curved=np.tanh,
+    slope=lambda r: 1 - r**2,
     form=two_digits,
     form_size=lambda difference: f"{difference:.3g} in r".replace("0.", ".", 1),
+    form_difference=lambda difference: f"{difference:+.3f} in r",
     form_change=lambda change: f"{change.size:+.3f} ({change.low:+.3f} to {change.high:+.3f})",
 )

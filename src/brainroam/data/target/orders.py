@@ -92,6 +92,10 @@ class Order:
         """Codes of the groups of which a smaller study keeps a share each."""
         return label
 
+    def among(self, label: np.ndarray) -> "Order":
+        """For people divided into groups as these are."""
+        return self
+
     def gap(self, label: np.ndarray, first: np.ndarray, second: np.ndarray) -> Gap:
         """Two methods at a site, on the scale that is averaged."""
         raise NotImplementedError
@@ -188,6 +192,10 @@ class Areas(Order):
         """Whether there are two people of each class."""
         return min((label == 0).sum(), (label == 1).sum()) >= LEAST_OF_A_CLASS
 
+    def among(self, label: np.ndarray) -> Order:
+        """With their share of cases."""
+        return replace(self, share=float(np.mean(label)))
+
     def gap(self, label: np.ndarray, first: np.ndarray, second: np.ndarray) -> Gap:
         """With DeLong's variance."""
         m, n = int((label == 1).sum()), int((label == 0).sum())
@@ -267,6 +275,10 @@ class MacroAreas(Areas):
     def usable(self, label: np.ndarray) -> bool:
         """Whether two classes have two people each."""
         return int((self.counts(label) >= LEAST_OF_A_CLASS).sum()) >= 2
+
+    def among(self, label: np.ndarray) -> Order:
+        """As many people of each class."""
+        return self
 
     def gap(self, label: np.ndarray, first: np.ndarray, second: np.ndarray) -> Gap:
         """With the variance of a mean over classes, in which people take part in every class."""

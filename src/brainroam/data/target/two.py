@@ -63,6 +63,10 @@ class TwoClasses(Target):
         """How many have the condition."""
         return counted
 
+    def how_many(self, label: np.ndarray) -> dict[str, int]:
+        """Also how many are cases."""
+        return {"n": len(label), "n_cases": int(label.sum())}
+
     def entry(self, key: str = "target") -> dict[str, Any]:
         """None: a file that does not say what is predicted is of two classes."""
         return {}

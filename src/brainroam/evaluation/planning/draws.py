@@ -14,8 +14,8 @@ import pandas as pd
 
 from brainroam.data.folds import hold_out
 from brainroam.data.people import group_codes, people_of, persons
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError
-from brainroam.evaluation.planning.measure import Measure, TwoClasses
 
 MIN_SITES = 6
 FEWEST_TRAINING_SITES = 2
@@ -33,14 +33,14 @@ class Draw(NamedTuple):
     test: np.ndarray
 
 
-def usable_sites(table: pd.DataFrame, measure: Measure | None = None) -> list[str]:
+def usable_sites(table: pd.DataFrame, target: Target = TWO_CLASSES) -> list[str]:
     """Sites that can be measured, of two classes those with two people of each; too few of them are refused."""
-    measure = measure or TwoClasses()
+    order = target.order
     label = people_of(table).groupby("site")["label"]
-    sites = [str(name) for name, here in label if measure.usable(here.to_numpy())]
+    sites = [str(name) for name, here in label if order.usable(here.to_numpy())]
     if len(sites) < MIN_SITES:
         raise DataError(
-            f"a learning curve over sites needs at least {MIN_SITES} sites with {measure.needs} each, and "
+            f"a learning curve over sites needs at least {MIN_SITES} sites with {order.needs} each, and "
             f"there are {len(sites)}; with fewer, every curve through the points would do"
         )
     return sites
@@ -56,7 +56,7 @@ def sizes(n_sites: int) -> list[int]:
     return sorted({int(n) for n in np.round(spaced)})
 
 
-def draws(table: pd.DataFrame, n_draws: int, seed: int, measure: Measure | None = None) -> Iterator[Draw]:
+def draws(table: pd.DataFrame, n_draws: int, seed: int, target: Target = TWO_CLASSES) -> Iterator[Draw]:
     """All draws of a plan: every number of sites, and at the middle and largest number every share of people.
 
     Parameters
@@ -66,15 +66,13 @@ def draws(table: pd.DataFrame, n_draws: int, seed: int, measure: Measure | None 
     n_draws : int
         Draws for each number of sites and share, rounded up to whole rounds.
     seed : int
-    measure : Measure, optional
-        Of two classes by default.
+    target : Target
     """
-    measure = measure or TwoClasses()
-    sites = usable_sites(table, measure)
+    order, sites = target.order, usable_sites(table, target)
     numbers = sizes(len(sites))
     cells = [(n, 1.0) for n in numbers]
     cells += [(n, share) for n in (numbers[-2], numbers[-1]) for share in SHARES]
-    place, stratum = table["site"].to_numpy().astype(str), measure.strata(table["label"].to_numpy())
+    place, stratum = table["site"].to_numpy().astype(str), order.strata(table["label"].to_numpy())
     person = persons(table).to_numpy()
     codes = group_codes(table)
     for cell, (n, share) in enumerate(cells):
@@ -82,7 +80,7 @@ def draws(table: pd.DataFrame, n_draws: int, seed: int, measure: Measure | None 
         wanted = 1 if (n, share) == (numbers[-1], 1.0) else n_draws  # leave-one-site-out has one round only
         for number, left_out in enumerate(_left_out(sites, n, wanted, rng)):
             fold = hold_out(place, left_out, codes, among=sites)
-            train = _share_of(fold.train, place, stratum, person, share, measure.least, rng)
+            train = _share_of(fold.train, place, stratum, person, share, order.least, rng)
             yield Draw(n, share, number, train, fold.test)
 
 

@@ -7,7 +7,7 @@ they are, and d what only other sites bring. d may be negative (sites that are t
 at the present number of people per site more sites never lower the curve: b + d >= 0 at p people, and b >= 0. Fitted by
 least squares on the probit of the mean AUC of each number of sites and share of people, weighted by the number of
 draws; then a is set so that the curve passes through the AUC of leave-one-site-out, from where it is extended. For a
-number the correlation within sites takes the place of the AUC and Fisher's z that of the probit (`measure.Scale`).
+number the correlation within sites takes the place of the AUC and Fisher's z that of the probit (`figures.Figure`).
 
 The exponent is given, not fitted: a few points over a short range cannot tell a steep curve that levels off soon from a
 flat one that goes on, and whatever is fitted to them is then extended. On the probit scale a curve levels off as it
@@ -27,7 +27,7 @@ import pandas as pd
 from scipy.optimize import nnls
 from scipy.special import exprel
 
-from brainroam.evaluation.planning.measure import AUC, Gain, Scale
+from brainroam.data.target.figures import AREA, Change, Figure
 
 N_BOOT = 400
 TAILS = (0.025, 0.975)
@@ -48,15 +48,15 @@ class Law:
         p, at present.
     n_sites : int
         Sites of the study; leave-one-site-out trains on one less.
-    scale : Scale
-        Of the figure.
+    figure : Figure
+        What the curve is of.
     """
 
     coef: np.ndarray
     drawn: np.ndarray
     people_per_site: float
     n_sites: int
-    scale: Scale = AUC
+    figure: Figure = AREA
 
     def expected(self, n_sites: float, people_per_site: float | None = None) -> float:
         """Expected figure at a new site of a model of so many sites."""
@@ -73,7 +73,7 @@ class Law:
         people_per_site: float | None = None,
         from_sites: float | None = None,
         from_people: float | None = None,
-    ) -> Gain:
+    ) -> Change:
         """Difference of two points of the curve; by default against the study as it is."""
         start = self.n_sites if from_sites is None else from_sites
         both = [
@@ -81,13 +81,13 @@ class Law:
             for coef in (self.coef, self.drawn)
         ]
         low, high = np.quantile(both[1], TAILS)
-        return Gain(float(both[0]), float(low), float(high))
+        return Change(float(both[0]), float(low), float(high))
 
     def _at(self, coef: np.ndarray, n_sites: float, people_per_site: float | None) -> np.ndarray:
         people = self.people_per_site if people_per_site is None else people_per_site
         a, slope, of_people, exponent = coef.T
         columns = _columns(n_sites, people / self.people_per_site, exponent)
-        return self.scale.back(a + slope * columns[0] + of_people * columns[1])
+        return self.figure.curved(a + slope * columns[0] + of_people * columns[1])
 
 
 def fit_law(
@@ -96,7 +96,7 @@ def fit_law(
     seed: int = 0,
     n_boot: int = N_BOOT,
     weights: pd.Series | None = None,
-    scale: Scale = AUC,
+    figure: Figure = AREA,
 ) -> Law:
     """Fit the law to measured draws.
 
@@ -111,10 +111,10 @@ def fit_law(
         Of the bootstrap.
     weights : Series, optional
         Weight of each test site by name (`metrics.site_weights`); by default they count alike.
-    scale : Scale
-        Of the figure.
+    figure : Figure
+        What the curve is of.
     """
-    table = table.assign(value=scale.averaged(table[scale.name].to_numpy(dtype=float)))
+    table = table.assign(value=figure.forward(table[figure.name].to_numpy(dtype=float)))
     whole = table[table["share"] == 1]
     people = float((whole["n_people"] / whole["n_sites"]).mean())
     cells = table.groupby(["n_sites", "share"])
@@ -134,9 +134,9 @@ def fit_law(
         chosen = rng.integers(k, size=k)
         again = np.average(values[:, chosen], axis=1, weights=of_sites[chosen])
         noisy = mean + widened * (again - mean) + error * rng.normal(size=len(mean))
-        drawn.append(_fit_coefficients(number, fuller, scale.straight(noisy), weight, rng.uniform(*EXPONENTS)))
-    coef = _fit_coefficients(number, fuller, scale.straight(mean), weight, EXPONENT)
-    return Law(coef, np.array(drawn), people, n_sites, scale)
+        drawn.append(_fit_coefficients(number, fuller, figure.straight(noisy), weight, rng.uniform(*EXPONENTS)))
+    coef = _fit_coefficients(number, fuller, figure.straight(mean), weight, EXPONENT)
+    return Law(coef, np.array(drawn), people, n_sites, figure)
 
 
 def _draw_errors(table: pd.DataFrame, by_site: pd.DataFrame, weights: np.ndarray) -> np.ndarray:

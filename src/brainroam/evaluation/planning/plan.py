@@ -9,14 +9,13 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_of, persons
 from brainroam.data.target import Target
+from brainroam.data.target.orders import Order
 from brainroam.errors import BrainroamError, DataError, UsageError, listed, unknown
 from brainroam.evaluation.planning.draws import Draw, draws, usable_sites
 from brainroam.evaluation.planning.law import Law, fit_law
-from brainroam.evaluation.planning.measure import Measure, measure_of, score_columns, scores_of
 from brainroam.evaluation.planning.power import Contrast, contrast
 from brainroam.evaluation.results import Results
 from brainroam.evaluation.stats.families import CONTROLS
-from brainroam.evaluation.stats.metrics import mean_over_sites
 from brainroam.execution import engine as engines
 from brainroam.execution.progress import View, show_progress
 from brainroam.methods.registry import STANDARD_TUNING, method_info, parse_name
@@ -53,17 +52,17 @@ class Plan:
     facts: dict[str, Any]
 
     def points(self) -> pd.DataFrame:
-        """Mean AUC, or r, over sites (`Scale.mean`) for each number of training sites and share of people."""
+        """Mean AUC, or r, over sites (`Figure.mean`) for each number of training sites and share of people."""
         if self.law is None:
             return pd.DataFrame()
-        scale = self.law.scale
-        table = self.table.assign(value=scale.averaged(self.table[scale.name].to_numpy()))
+        figure = self.law.figure
+        table = self.table.assign(value=figure.forward(self.table[figure.name].to_numpy()))
         cells = table.groupby(["n_sites", "share", "site"])[["n_people", "value", "weight"]].mean()
         rows = [
-            (*key, cell["n_people"].mean(), float(scale.figure(mean_over_sites(cell["value"], cell["weight"]))))
+            (*key, cell["n_people"].mean(), figure.mean_of(cell["value"], cell["weight"]))
             for key, cell in cells.groupby(["n_sites", "share"])
         ]
-        return pd.DataFrame(rows, columns=["n_sites", "share", "n_people", scale.name])
+        return pd.DataFrame(rows, columns=["n_sites", "share", "n_people", figure.name])
 
     def _repr_html_(self) -> str:
         """For notebooks: the measured points of the curve, and the answers."""
@@ -78,12 +77,12 @@ class Plan:
             content["law"] |= {"n_sites": self.law.n_sites}
             content["points"] = self.points().to_dict("records")
             content["curve"] = [
-                {"n_sites": n, self.law.scale.name: self.law.expected(n), "low": low, "high": high}
+                {"n_sites": n, self.law.figure.name: self.law.expected(n), "low": low, "high": high}
                 for n in reach
                 for low, high in [self.law.interval(n)]
             ]
         if self.contrast is not None:
-            content["contrast"] = {name: value for name, value in vars(self.contrast).items() if name != "measure"}
+            content["contrast"] = {name: value for name, value in vars(self.contrast).items() if name != "order"}
         return content | {"sentences": self.sentences, "notes": self.notes}
 
 
@@ -124,22 +123,22 @@ def make_plan(
     >>> print(plan.sentences[1][:70])
     With 5 more sites like these, a model of 12 sites is expected to reach
     """
-    measure = measure_of(cohort.target)
-    sites = usable_sites(cohort.table, measure)
+    order = cohort.target.order
+    sites = usable_sites(cohort.table, cohort.target)
     if not 0 < more_sites <= (FARTHEST - 1) * len(sites):
         raise UsageError(
             f"{more_sites} more sites than the {len(sites)} there are: give between 1 and {len(sites)}; beyond twice "
             "the sites that were measured, the curve is a guess"
         )
     parts = _measure(cohort, list(methods), n_draws, seed, tuning, jobs, progress)
-    table, scale = _by_site(parts[parts["method"] == methods[0]], cohort.target), measure.scale
+    table, figure = _by_site(parts[parts["method"] == methods[0]], cohort.target), order.figure
     full = table[table["n_sites"] == table["n_sites"].max()]
-    if scale.mean(full[scale.name], full["weight"]) < scale.least:
+    if figure.mean(full[figure.name], full["weight"]) < figure.least:
         raise DataError(
-            f"{methods[0]} has a {scale.words} below {scale.least} at left-out sites: there is no curve to extend; "
+            f"{methods[0]} has a {figure.words} below {figure.least} at left-out sites: there is no curve to extend; "
             "look at brainroam check and audit first, or choose another method"
         )
-    law = fit_law(table, len(sites), seed, weights=table.groupby("site")["weight"].first(), scale=scale)
+    law = fit_law(table, len(sites), seed, weights=table.groupby("site")["weight"].first(), figure=figure)
     last = parts[(parts["n_sites"] == len(sites) - 1) & (parts["share"] == 1)]
     apart = contrast(last, methods, cohort.target) if len(methods) > 1 else None
     facts = {
@@ -150,10 +149,10 @@ def make_plan(
         "n_draws": n_draws,
         "tuning": tuning,
     }
-    sentences = [*_curve_sentences(methods[0], table, law, more_sites, measure)]
+    sentences = [*_curve_sentences(methods[0], table, law, more_sites, order)]
     sentences += comparison_sentences(apart, difference, law.people_per_site) if apart else []
     left_out = sorted(set(cohort.sites) - set(sites))
-    notes = [f"Sites without {measure.needs} took no part: {', '.join(left_out)}."] if left_out else []
+    notes = [f"Sites without {order.needs} took no part: {', '.join(left_out)}."] if left_out else []
     return Plan(methods[0], law, table, apart, sentences, notes, facts)
 
 
@@ -194,7 +193,7 @@ def _measure(
         info = method_info(parse_name(name)[0])
         if info.in_distribution_only:
             raise UsageError(f"{name} cannot predict at a site it was not trained on")
-    every = list(draws(cohort.table, n_draws, seed, measure_of(cohort.target)))
+    every = list(draws(cohort.table, n_draws, seed, cohort.target))
     largest = max(draw.n_sites for draw in every)
     tasks = [_Task(draw, methods[0], tuning) for draw in every]
     tasks += [
@@ -218,28 +217,27 @@ def _score(cohort: Cohort, task: _Task) -> pd.DataFrame:
     model = TunedMethod(method_info(name), task.tuning, **fixed).fit(cohort.subset(draw.train), 0)
     people = cohort.subset(draw.test)
     about = {"method": task.method, "n_sites": draw.n_sites, "share": draw.share, "draw": draw.number}
-    names, score = score_columns(cohort.target), model.score(people)
-    columns = dict(zip(names, score.T if score.ndim == 2 else [score], strict=True))
-    rows = people_of(people.table.assign(**columns))[["site", "subject", "label", *names]]
+    scores = cohort.target.score_table(model.score(people))
+    rows = people_of(people.table.assign(**scores))[["site", "subject", "label", *scores]]
     return rows.assign(n_people=cohort.subset(draw.train).n_people, seed=0, **about)
 
 
 def _by_site(parts: pd.DataFrame, target: Target) -> pd.DataFrame:
     """One row per draw and test site: the figure, its weight, and how many people."""
-    keys, measure = ["n_sites", "share", "draw", "n_people", "site"], measure_of(target)
+    keys, order = ["n_sites", "share", "draw", "n_people", "site"], target.order
     rows = []
     for key, here in parts.groupby(keys):
         label = here["label"].to_numpy()
-        counted = (len(here), int(label.sum())) if target.is_two_classes else (len(here),)
-        rows.append((*key, *measure.at_site(label, scores_of(here, target)), *counted))
-    names = ["n", "n_cases"] if target.is_two_classes else ["n"]
-    return pd.DataFrame(rows, columns=[*keys, measure.scale.name, "weight", *names])
+        value, weight = order.at_site(label, target.scores_of(here))
+        about = dict(zip(keys, key, strict=True))
+        rows.append({**about, order.figure.name: value, "weight": weight, **target.how_many(label)})
+    return pd.DataFrame(rows)
 
 
-def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int, measure: Measure) -> list[str]:
-    now, people, scale = law.n_sites, law.people_per_site, law.scale
+def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int, order: Order) -> list[str]:
+    now, people, figure = law.n_sites, law.people_per_site, law.figure
     whole = table[(table["n_sites"] == now - 1) & (table["share"] == 1)]
-    measured = scale.mean(whole[scale.name], whole["weight"])
+    measured = figure.mean(whole[figure.name], whole["weight"])
     after, (low, high), gain = law.expected(now + more), law.interval(now + more), law.gain(now + more)
     fuller = people * (now + more) / now
     people_gain = law.gain(now, fuller)
@@ -252,31 +250,30 @@ def _curve_sentences(method: str, table: pd.DataFrame, law: Law, more: int, meas
         which = "these data cannot tell which helps more"
     return [
         f"{method}, trained on {now - 1} of these {now} sites ({people:.0f} people each, on average), reaches a "
-        f"{scale.words} of {scale.format(measured)} at the site left out ({measure.rule}).",
-        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {scale.format(after)} "
-        f"at a new one (95 % interval {scale.format(low)} to {scale.format(high)}): {scale.format_gain(gain)} more "
+        f"{figure.words} of {figure.form(measured)} at the site left out ({order.rule}).",
+        f"With {more} more sites like these, a model of {now + more} sites is expected to reach {figure.form(after)} "
+        f"at a new one (95 % interval {figure.form(low)} to {figure.form(high)}): {figure.form_change(gain)} more "
         f"than a model of the {now}.",
         f"The same {more * people:.0f} people, scanned at the present {now} sites ({fuller:.0f} at each), would bring "
-        f"{scale.format_gain(people_gain)}. New sites minus more people: {scale.format_gain(apart)}; {which}.",
+        f"{figure.form_change(people_gain)}. New sites minus more people: {figure.form_change(apart)}; {which}.",
     ]
 
 
 def comparison_sentences(apart: Contrast, difference: float, people: float) -> list[str]:
     """What it takes to tell two methods apart by so much."""
-    scale, now = apart.measure.scale, apart.n_sites
-    groups = apart.measure.groups and f"{apart.measure.groups},"
-    points, chance = scale.size(difference), apart.power(now, people, difference)
-    here = f"{apart.difference:+.3f} in r" if scale.name == "r" else f"{100 * apart.difference:+.1f} points"
+    figure, groups, now = apart.order.figure, apart.order.groups, apart.n_sites
+    points, chance = figure.form_size(difference), apart.power(now, people, difference)
     sentences = [
-        f"{apart.method} and {apart.against} differ by {here} here. A true difference of "
-        f"{points} would be found with {now} sites of {people:.0f} people{groups} in {chance:.0%} of such studies."
+        f"{apart.method} and {apart.against} differ by {figure.form_difference(apart.difference)} here. A true "
+        f"difference of {points} would be found with {now} sites of {people:.0f} people{groups and f'{groups},'} in "
+        f"{chance:.0%} of such studies."
     ]
     needed, sites = apart.people_needed(difference), apart.sites_needed(difference, people)
     goal = f"To find {points} in 80 % of studies"
     if needed is None:
         sentences.append(f"{goal}, no number of people per site is enough with {now} sites: sites differ too much.")
     else:
-        sentences.append(f"{goal}, {now} sites need {max(needed, 4)} people each{apart.measure.groups}.")
+        sentences.append(f"{goal}, {now} sites need {max(needed, 4)} people each{groups}.")
     if sites is None:
         sentences.append(f"With {people:.0f} people per site, not even 500 sites would do.")
     else:

@@ -6,7 +6,7 @@ controls has the variance
     tau^2 + c / h,       h = m n / (m + n),
 
 c from DeLong's paired variances, tau^2 what differs between sites beyond that; mean and scatter of the sites measured
-have the weights of `metrics.site_weights`. Of several classes and of a number `measure` says what stands for AUC, c, h
+have the weights of `metrics.site_weights`. Of several classes and of a number `orders` says what stands for AUC, c, h
 and the weights. Left-out sites correlate by 1 / (k - 1),
 so they scatter by (k - 2) / (k - 1) of it, and their mean is tested by `paired.left_out_t`: with K sites of P people,
 of whom as large a share q are cases as in these data (h = P q (1 - q)),
@@ -29,9 +29,9 @@ from scipy.stats import nct, t
 
 from brainroam.data.people import persons
 from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.orders import Areas, Order
+from brainroam.data.target.weights import MIN_WEIGHT, mean_over_sites, number_of_sites
 from brainroam.errors import DataError
-from brainroam.evaluation.planning.measure import Measure, TwoClasses, measure_of, score_columns
-from brainroam.evaluation.stats.metrics import MIN_WEIGHT, mean_over_sites, number_of_sites
 
 ALPHA, POWER = 0.05, 0.8
 MOST_PEOPLE, MOST_SITES = 2000, 500
@@ -48,11 +48,11 @@ class Contrast:
     difference: float
     tau2: float
     c: float
-    measure: Measure = field(default_factory=TwoClasses, repr=False)
+    order: Order = field(default_factory=Areas, repr=False)
 
     def power(self, n_sites: int, people_per_site: float, difference: float) -> float:
         """Chance that the difference is found at the 5 % level."""
-        variance = self.tau2 + self.c / self.measure.h(people_per_site)
+        variance = self.tau2 + self.c / self.order.h(people_per_site)
         error = np.sqrt(2 * variance / n_sites)
         if error == 0:
             return 1.0
@@ -82,42 +82,37 @@ def contrast(predictions: pd.DataFrame, methods: Sequence[str], target: Target =
     target : Target
     """
     method, against = methods[:2]
-    measure, columns = measure_of(target), score_columns(target)
+    order, columns = target.order, target.score_columns
     rows = predictions[predictions["method"].isin([method, against])]
     rows = rows.assign(subject=persons(rows))
     wide = rows.pivot_table(index=["site", "subject", "label"], columns="method", values=columns).dropna()
     every, gaps, figures = [], [], []
     for _, here in wide.groupby("site"):
         label = here.index.get_level_values("label").to_numpy()
-        both = [here[[(name, one) for name in columns]].to_numpy(dtype=float) for one in (method, against)]
-        both = both if target.is_classes else [score[:, 0] for score in both]
-        (first, weight), (second, _) = (measure.at_site(label, score) for score in both)
-        averaged = measure.scale.averaged(np.array([first, second]))
+        both = [target.scores_of(here.xs(name, axis=1, level="method")) for name in (method, against)]
+        (first, weight), (second, _) = (order.at_site(label, score) for score in both)
+        averaged = order.figure.forward(np.array([first, second]))
         every.append((averaged[0] - averaged[1], weight))
-        if measure.usable(label):
-            gaps.append(measure.gap(label, *both))
+        if order.usable(label):
+            gaps.append(order.gap(label, *both))
             figures.append([first, second])
     if len(gaps) < MIN_SITES:
         raise DataError(
-            f"{method} and {against} were both measured at {len(gaps)} sites with {measure.needs}; "
+            f"{method} and {against} were both measured at {len(gaps)} sites with {order.needs}; "
             f"at least {MIN_SITES} are needed to say how much their difference scatters"
         )
-    if target.is_two_classes:
-        measure = TwoClasses(float(wide.index.get_level_values("label").to_numpy().mean()))
-    at_sites = np.array(gaps)
-    difference, variances, sizes, weights = at_sites.T
+    order = order.among(wide.index.get_level_values("label").to_numpy())
+    difference, variances, sizes, weights = np.array(gaps).T
     k, mean = number_of_sites(weights), mean_over_sites(difference, weights)
     if k < MIN_WEIGHT:
         raise DataError(f"all but one or two of the {len(gaps)} sites have too few people to say how much they differ")
     scatter, sampling = (np.average(values, weights=weights) for values in ((difference - mean) ** 2, variances))
     tau2 = max(float(scatter * k / (k - 2) - sampling), 0.0)
     c = float(np.average(np.multiply(variances, sizes), weights=weights))
-    difference_of_all = mean_over_sites(*zip(*every, strict=True))
-    if target.is_number:  # told in r, at the mean of both
-        r = np.mean([measure.scale.mean(one, weights) for one in np.array(figures).T])
-        unit = 1 - float(r) ** 2
-        difference_of_all, tau2, c = unit * difference_of_all, unit**2 * tau2, unit**2 * c
-    return Contrast(method, against, len(gaps), difference_of_all, tau2, c, measure)
+    # Told as a difference of figures, at the mean of both methods.
+    unit = order.figure.slope(float(np.mean([order.figure.mean(one, weights) for one in np.array(figures).T])))
+    difference_of_all = unit * mean_over_sites(*zip(*every, strict=True))
+    return Contrast(method, against, len(gaps), difference_of_all, unit**2 * tau2, unit**2 * c, order)
 
 
 def _smallest(power, least: int, most: int) -> int | None:

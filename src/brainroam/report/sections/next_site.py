@@ -11,9 +11,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from brainroam import __version__
+from brainroam.data.target.figures import AREA, CORRELATION
 from brainroam.errors import DataError
 from brainroam.evaluation.planning.draws import MIN_SITES
-from brainroam.evaluation.planning.measure import AUC, ORDER
 from brainroam.evaluation.planning.plan import Plan
 from brainroam.evaluation.run_records import plain
 from brainroam.methods.registry import bare_name
@@ -92,23 +92,25 @@ class LearningCurveDisplay(NotebookDisplay):
     def plot(self, ax: Axes | None = None) -> "LearningCurveDisplay":
         """Draw it, on these axes or on new ones."""
         self.ax_ = ax = axes_for(ax, self.size)
-        scale = ORDER if "r" in self.points else AUC
-        sites, measured = self.curve["n_sites"], self.points[scale.name]
+        figure = next(one for one in (AREA, CORRELATION) if one.name in self.points)
+        sites, curve, measured = self.curve["n_sites"], self.curve[figure.name], self.points[figure.name]
         low, high = self.curve["low"], self.curve["high"]
         ax.fill_between(sites, low, high, color=GREY, alpha=0.18, linewidth=0, label="95 % interval")
         for part, line, name in ((sites <= self.n_sites, "-", None), (sites >= self.n_sites, (0, (3, 2)), "expected")):
-            ax.plot(sites[part], self.curve[scale.name][part], color=VERMILION, linewidth=2, linestyle=line, label=name)
+            ax.plot(sites[part], curve[part], color=VERMILION, linewidth=2, linestyle=line, label=name)
         for share, here in self.points.sort_values("share", ascending=False).groupby("share", sort=False):
             marker, colour = MARKERS[share]
             name = "all their people" if share == 1 else f"{100 * share:.0f} % of their people"
-            ax.scatter(here["n_sites"], here[scale.name], s=30, marker=marker, color=colour, zorder=3, label=name)
-        ax.axhline(scale.chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+            ax.scatter(here["n_sites"], here[figure.name], s=30, marker=marker, color=colour, zorder=3, label=name)
+        ax.axhline(figure.chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         ax.set(
             xlabel="Training sites",
-            ylabel=f"Mean {'AUC' if scale is AUC else 'r'} of {self.method}",
+            ylabel=f"Mean {figure.head} of {self.method}",
             xlim=(0, sites.max() + 0.5),
         )
-        ax.set_ylim(min(scale.chance, measured.min()) - 0.02, max(self.curve["high"].max(), scale.chance + 0.2) + 0.02)
+        ax.set_ylim(
+            min(figure.chance, measured.min()) - 0.02, max(self.curve["high"].max(), figure.chance + 0.2) + 0.02
+        )
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False, fontsize=8.5)
         return self
 
