@@ -26,7 +26,7 @@ has the slope of r0 on t for the contrast and sum r0, sum t r0 for the sums:
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,10 +36,10 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
-from brainroam.core.ridge import EPS, ridge_of_products
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit, huber_mean, leverage_of, scatter_of
 from brainroam.core.site_statistics import SiteStatistics, spread_of
+from brainroam.core.site_sums import Sums, ridge_of_sums
 from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
 from brainroam.errors import DataError, EmptyScaffoldError, listed
@@ -348,45 +348,35 @@ class SummaryStatistics(SiteStatistics):
         skip: str = "ridge",
     ) -> list[Pathways]:
         """As `SiteStatistics.pathways_by_candidate`, always with the ridge and without profiles."""
-        deconfounder, edges, signs = self.deconfounder_at(sites), scaffold.edges, scaffold.signs
-        levels, slopes = (change[..., edges] for change in deconfounder.pooling_changes())
+        deconfounder = self.deconfounder_at(sites)
+        levels, slopes = (change[..., scaffold.edges] for change in deconfounder.pooling_changes())
         parts = [
-            self.products_by(name, edges, level, slope)
+            self.products_by(name, scaffold.edges, level, slope)
             for name, level, slope in zip(deconfounder.sites_, levels, slopes, strict=True)
         ]
-        gram, sums, count = (np.sum(values, axis=0) for values in zip(*parts, strict=True))
+        return self.pathways_of_sums(
+            sites, scaffold, Sums(*(np.sum(each, axis=0) for each in zip(*parts, strict=True))), candidates
+        )
+
+    def pathways_of_sums(
+        self, sites: Sequence[str], scaffold: Scaffold, sums: Sums, candidates: Sequence[Sequence[float]]
+    ) -> list[Pathways]:
+        """The same of the sums of `products_by` over these sites."""
+        deconfounder, centre = self.deconfounder_at(sites), np.zeros((len(scaffold), 1))
+        scale, weights = ridge_of_sums(sums, scaffold.signs, candidates, **self.beside_sums(sites, scaffold.edges))
+        return [Pathways(deconfounder, scaffold, scaffold.signs, centre, scale[:, None], each) for each in weights]
+
+    def beside_sums(self, sites: Sequence[str], edges: np.ndarray) -> dict[str, Any]:
+        """What `ridge_of_sums` needs of these sites besides sums of products; first summaries tell it."""
+        deconfounder = self.deconfounder_at(sites)
         counts = np.sum([self.summaries[name].counts for name in deconfounder.sites_], axis=0)
-        n_people, total = int(counts.sum()), sums[0] if self._number else sums.sum(axis=0)
-        variance = np.diag(gram) / np.maximum(count, 1) - (total / np.maximum(count, 1)) ** 2
-        scale = np.sqrt(np.maximum(variance, 0))
-        scale = np.where(scale > EPS, scale, 1.0)
-        unit = signs / scale
-        gram, total = gram * np.outer(unit, unit), total * unit
-        products = self._target_products(sums, total, counts, unit)
-        with_rows = gram
-        if self.levels:
-            rows = self.level_rows(deconfounder.site_levels(edges) * unit, deconfounder.sites_)
-            with_rows = gram + rows.features.T @ rows.features
-            products = products + rows.features.T @ rows.target
-        centre, pathways = np.zeros((len(edges), 1)), []
-        for penalties in candidates:
-            weights = ridge_of_products(with_rows, products, n_people, *penalties)
-            weights /= max(_spread_of_readings(weights, gram, total, n_people), EPS)
-            pathways.append(Pathways(deconfounder, scaffold, signs, centre, scale[:, None], weights))
-        return pathways
+        if not self._number:
+            return {"counts": counts}
+        rows = self.level_rows(deconfounder.site_levels(edges), deconfounder.sites_)
+        return {"counts": counts, "target_unit": self._target_spread, "rows": rows}
 
-    def _target_products(self, sums: np.ndarray, total: np.ndarray, counts: np.ndarray, unit: np.ndarray) -> np.ndarray:
-        """X'(t - mean t) (N,), with t = -1 or 1, or a number in its unit; of several classes (N, K)."""
-        if self._number:
-            return sums[1] * unit / self._target_spread
-        if self._several:
-            return 2 * (sums * unit - counts[:, None] / counts.sum() * total).T
-        return (sums[1] - sums[0]) * unit - (counts[1] - counts[0]) / counts.sum() * total
-
-    def products_by(
-        self, name: str, edges: np.ndarray, level: np.ndarray, slopes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """sum rr' (N, N), sums of r by class (q, N) and people per edge (N,) of one site, r about its mean there.
+    def products_by(self, name: str, edges: np.ndarray, level: np.ndarray, slopes: np.ndarray) -> Sums:
+        """Sums of one site.
 
         ``level`` (N,) and ``slopes`` (d, N) are what other slopes add to the site's own.
         """
@@ -402,7 +392,7 @@ class SummaryStatistics(SiteStatistics):
         sums = own - first.sums_of_ones_and_covariates @ change
         total = sums[0] if self._number else sums.sum(axis=0)
         share = np.array([1.0, 0.0]) if self._number else n / n.sum()
-        return gram - np.outer(total, total) / n.sum(), sums - np.outer(share, total), n.sum() * here
+        return Sums(gram - np.outer(total, total) / n.sum(), sums - np.outer(share, total), n.sum() * here)
 
     def _deconfounder_of(self, names: Sequence[str]) -> SiteDeconfounder:
         encoder = CovariateEncoder.of_moments(self._names, *self._moments(names))
@@ -417,16 +407,6 @@ class SummaryStatistics(SiteStatistics):
         scatter = sum(np.diag(summary.covariate_scatter) for summary in summaries)
         square = scatter + (n * (means - mean) ** 2).sum(axis=0)
         return mean, np.sqrt(square / total)
-
-
-def _spread_of_readings(weights: np.ndarray, gram: np.ndarray, total: np.ndarray, n_people: int) -> float:
-    """Standard deviation over people of the scores by weights (N,); by (N, K) over people and classes together."""
-    if weights.ndim == 2:
-        columns = n_people * weights.shape[1]
-        square = np.trace(weights.T @ gram @ weights) / columns - ((total @ weights).sum() / columns) ** 2
-    else:
-        square = weights @ gram @ weights / n_people - (weights @ total / n_people) ** 2
-    return float(np.sqrt(max(square, 0.0)))
 
 
 def own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -> tuple[SiteDeconfounder, np.ndarray]:
