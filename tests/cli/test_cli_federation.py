@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import brainroam
 from brainroam.cli import app
 from brainroam.data.cohort import Cohort
+from brainroam.execution.federation.files import SUMMARY, read_message
 
 
 def run(*arguments):
@@ -80,6 +81,28 @@ def test_mistakes_are_one_line(folder, outputs, tmp_path):
     assert "does not ask site S04" in unasked.output
     assert run("pool", "--without", "S09", "--out", folder / "POOL").exit_code == 2
     assert run("report", tmp_path, "--out", tmp_path / "r.html").exit_code == 1
+
+
+def test_a_hospital_that_has_withdrawn_comes_back_by_a_word_only(folder, outputs, tmp_path):
+    pool = tmp_path / "POOL"
+    files = [folder / f"{letter}1.summary" for letter in "ABC"]
+    assert run("pool", *files, "--out", pool).exit_code == 0
+    assert run("pool", "--without", "S02", "--out", pool).exit_code == 0
+    again = run("pool", *files, "--out", pool)
+    assert again.exit_code == 0
+    assert "2 site(s) so far (S01, S03)" in again.output and "S02 has withdrawn" in again.output
+    assert "has not withdrawn" in run("pool", *files, "--again", "S01", "--out", pool).output
+    assert "3 sites" in run("pool", *files, "--again", "S02", "--out", pool).output
+
+
+def test_round_two_is_noise_unless_said_otherwise(folder, outputs, tmp_path):
+    sent = read_message(folder / "A2.summary", SUMMARY)
+    assert set(sent.arrays) == {"counts", "masked"}
+    for letter in "ABC":
+        out = tmp_path / letter / "1.summary"
+        assert run("site", folder / f"{letter}.npz", "--plain", "--out", out).exit_code == 0
+    told = run("pool", *(tmp_path / letter / "1.summary" for letter in "ABC"), "--out", tmp_path / "POOL").output
+    assert "round 2 is told in the open" in told
 
 
 @pytest.fixture(scope="module")

@@ -79,6 +79,20 @@ def site(
             rich_help_panel=PANEL,
         ),
     ] = 0.1,
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain", help="Tell round 2 in the open, not under masks; said in round 1.", rich_help_panel=PANEL
+        ),
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="Answer for sums over hospitals that differ by one from those told before.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="kind, shrinkage, robust, huber_k or contrast, in round 1.", metavar="KEY=VALUE"),
@@ -112,7 +126,20 @@ def site(
         cohort = cohort.block(only).subset(cohort.has_block(only))
     show_excluded(cohort.excluded)
     ledger = Ledger(expand_home(out).parent, name or cohort.sites[0])
-    summary = answer(cohort, asked, name, Settings(**fixed), min_per_class, protection, None, min_count, ledger, only)
+    summary = answer(
+        cohort,
+        asked,
+        name,
+        Settings(**fixed),
+        min_per_class,
+        protection,
+        None,
+        min_count,
+        ledger,
+        only,
+        not plain,
+        again,
+    )
     clear_parts(expand_home(out).parent, of=out.name)
     path = summary.write(out)
     for block, part in summary.parts.items():
@@ -130,6 +157,10 @@ def pool(
     out: Annotated[Path, output("The folder of the pool.", "POOL")] = Path("pool"),
     without: Annotated[
         list[str] | None, typer.Option(help="Take a site out again; may be repeated.", metavar="SITE")
+    ] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(help="Take a site in that has withdrawn; may be repeated.", metavar="SITE"),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="tau_percentile, eta or zeta.", metavar="KEY=VALUE")
@@ -150,7 +181,7 @@ def pool(
     pooled = Pool(out, thresholds)
     for name in without or ():
         pooled.withdraw(name)
-    pooled.receive(files or [])
+    pooled.receive(files or [], again or [])
     progress = pooled.advance()
     for line in progress.lines:
         typer.echo(line)

@@ -86,6 +86,22 @@ def suspicions(summaries: Mapping[str, SiteSummary]) -> list[str]:
     return texts
 
 
+def moving_most(moved: Mapping[str, float]) -> list[str]:
+    """Which site moves the pooled model by more than all others together, in words.
+
+    >>> moving_most({"A": 0.1, "B": 0.9, "C": 0.2})[0][:55]
+    'site B: it moves the pooled model by more than all othe'
+    """
+    total = sum(moved.values())
+    return [
+        f"site {name}: it moves the pooled model by more than all others together (by {share:.0%}; the others by "
+        f"{total - share:.0%} in sum): check its units, its labels and its number of people, or leave it out (pool "
+        f"--without {name})"
+        for name, share in sorted(moved.items())
+        if share > total - share and len(moved) >= MIN_SITES
+    ]
+
+
 def _contrast(summary: SiteSummary) -> np.ndarray:
     """The contrast of a site; of several classes that of its first two."""
     if summary.contrast.ndim == 1:

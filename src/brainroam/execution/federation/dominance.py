@@ -9,8 +9,9 @@ of at most the root of the share
 
 since the others' parts do not go along with it. So a column is told only where, in each of these sums,
 
-    max_p s_p <= 1/3            for c = 1; 1/2 for a contrast, of which a class of ten bears nearly all
-                                with m_i = |c_i r_i|, 1/3 for a class alone, a number, a covariate
+    max_p s_p <= 1/3            for c = 1
+              <= 0.36 = 0.6^2   for a contrast, of which a class of ten bears nearly all
+              <= 1/3            with m_i = |c_i r_i|, for a class alone, a number, a covariate
     the k - 1 largest shares together <= 4/5
 
 Else its values are drawn in as those of a covariate are: the 2, 3, ... k most extreme on either side are set to the
@@ -26,7 +27,7 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.site_summary import own_residuals
 from brainroam.core.targets import is_number
 
-ONE, OF_CONTRAST, FEW = 1 / 3, 1 / 2, 4 / 5  # shares of one person, of one in a contrast, and of k - 1
+ONE, OF_CONTRAST, FEW = 1 / 3, 0.36, 4 / 5  # shares of one person, of one in a contrast, and of k - 1
 
 
 def draw_in_columns(

@@ -112,7 +112,12 @@ class Ledger:
     def record(self, request: Message | None, n_people: int) -> None:
         """Record the answer that is about to be sent."""
         answer = [1 if request is None else request.round, _identity(request)]
-        if request is not None and request.round == 2:
+        if request is not None and request.round == 2 and request.keys:
+            asked = [value for name, value in request.arrays.items() if name.endswith(".edges")]
+            self.content["asked"] = np.unique(np.concatenate([*asked, self.content["asked"]])).astype(int).tolist()
+            if request.sites not in (sums := self.content.get("sums", [])):
+                self.content["sums"] = [*sums, request.sites]
+        elif request is not None and request.round == 2:
             edges, before = request.arrays["edges"], self.told_edges
             new_edges = edges[disclosable_edges(edges, request.arrays["priority"], before, n_people)]
             self.content["edges"] = np.union1d(before, new_edges).tolist()
@@ -125,6 +130,36 @@ class Ledger:
         """The noise of an answer: the same for the same request, since averaging many answers would remove it."""
         seed = hashlib.sha256(f"{self.content['salt']} {_identity(request)}".encode()).hexdigest()
         return np.random.default_rng(int(seed, 16))
+
+    @property
+    def private(self) -> bytes:
+        """The key under which this site's sums are masked; made once, it never leaves."""
+        from brainroam.execution.federation.masking import new_key
+
+        if "key" not in self.content:
+            self.content["key"] = new_key().hex()
+        return bytes.fromhex(self.content["key"])
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the first summary of these people was sent with a key."""
+        return bool(self.content["rounds"]) and self.content["rounds"][-1].get("masked", False)
+
+    def agree_to_masks(self, masked: bool) -> None:
+        """Write down with round 1 whether later rounds are under masks."""
+        self.content["rounds"][-1]["masked"] = masked
+
+    def require_apart(self, request: Message, again: bool) -> None:
+        """Refuse sums over hospitals that differ by one from sums told before: the difference is that one's own."""
+        for sites in [] if again else self.content.get("sums", []):
+            differ = set(sites) ^ set(request.sites)
+            if len(differ) == 1:
+                raise SummaryError(
+                    f"{request.path} asks for sums over {len(request.sites)} hospitals that differ from those of a "
+                    f"request answered before by {listed(differ)} alone: who has both sums has the products of "
+                    f"{listed(differ)}. Nothing was written. If {listed(differ)} never sent its part of the one, or "
+                    "agrees, say: --again"
+                )
 
     @property
     def told_edges(self) -> np.ndarray:
@@ -266,4 +301,4 @@ def _unknown(
 
 def _identity(request: Message | None) -> str:
     """What tells one request from another; empty for the first round, which answers none."""
-    return content_hash([request.round, request.digest, request.sites, request.request]) if request else ""
+    return request.identity if request else ""

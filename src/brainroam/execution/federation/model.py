@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from brainroam.core.choice import Choice
+from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.data.target.shifts import ClassShift, SiteShift
@@ -27,10 +28,13 @@ def reading(pathways: Pathways) -> dict[str, np.ndarray]:
     """Pathways as one weight per edge, with what is taken off its residual; what a third request holds for a site."""
     unit = pathways.orientation / pathways.scale[:, 0]
     weights = pathways.skip * (unit if pathways.skip.ndim == 1 else unit[:, None])
-    deconfounder, edges = pathways.deconfounder, pathways.scaffold.edges
+    return {"weights": weights, **off_residuals(pathways.deconfounder, pathways.scaffold.edges)}
+
+
+def off_residuals(deconfounder: SiteDeconfounder, edges: np.ndarray) -> dict[str, np.ndarray]:
+    """What is taken off the values of these edges before weights are."""
     return {
         "edges": edges,
-        "weights": weights,
         "mean_intercept": deconfounder.mean_intercept_[edges],
         "mean_coef": deconfounder.mean_coef_[:, edges],
         "covariate_mean": deconfounder.encoder_.mean_,

@@ -22,9 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
 from brainroam.data.target import MOST_CLASSES, ORDERED, TWO_CLASSES, Target, is_control
-from brainroam.data.target.order import equivalent_sizes
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
-from brainroam.execution.federation.checks import refuse_copies, refuse_other_people, suspicions
+from brainroam.execution.federation.checks import moving_most, refuse_copies, refuse_other_people, suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
 from brainroam.execution.federation.model import save_pooled
 from brainroam.execution.federation.pooled_block import (
@@ -34,25 +33,23 @@ from brainroam.execution.federation.pooled_block import (
     products_of,
     summary_of,
 )
-from brainroam.execution.federation.scores import (
-    calibration_of,
-    calibration_of_classes,
-    calibration_of_numbers,
-    figure_of,
-    shifts_of,
-    shifts_of_classes,
-    shifts_of_numbers,
-)
+from brainroam.execution.federation.results import inner_sites, learn_calibration, scores_of_sites
+from brainroam.execution.federation.schema import is_masked, require_counts
+from brainroam.execution.federation.scores import figure_of
 from brainroam.utils.files import clear_parts, content_hash, part_beside, read_checksummed, write_checksummed, write_csv
 from brainroam.utils.model_files import membership_lines
 
 MIN_SITES = 3
 THRESHOLDS = {"tau_percentile": float(TAU_PERCENTILE), "eta": ETA, "zeta": ZETA}
-POOL, RECEIVED, ASKED = "pool.json", "received", "request"
+POOL, RECEIVED, ASKED, SUMS = "pool.json", "received", "request", "sums"
 WITHOUT = "without_"  # columns of scores.csv: the figure of the sum of the other blocks
+IN_THE_OPEN = (
+    "note: round 2 is told in the open, hospital by hospital: sums under masks need one block, no noise, and a first "
+    "summary without --plain from every hospital (docs/federation.md)"
+)
 NOT_ASKED: dict[str, Any] = {"protection": {}, "min_count": 0, "withheld": {}}
 #: What follows from the summaries, by the round after which it is there; the last two are made by the report.
-FOLLOWS = {1: ("scaffold.csv", ASKED), 2: ("model",), 3: ("scores.csv", "next_site.json", "report.html")}
+FOLLOWS = {1: ("scaffold.csv", ASKED, SUMS), 2: ("model",), 3: ("scores.csv", "next_site.json", "report.html")}
 
 
 @dataclass
@@ -84,6 +81,8 @@ class Pool:
         earlier = read_checksummed(self.folder / POOL, SummaryError) if begun else {}
         self.thresholds = {**earlier.get("thresholds", THRESHOLDS), **(thresholds or {})}
         self._withdrawn: list[str] = earlier.get("withdrawn", [])
+        self._left_out: set[str] = set()
+        self._key: str = earlier.get("key", "")
         for name in self.thresholds:
             if name not in THRESHOLDS:
                 raise unknown("setting of a pool", name, THRESHOLDS)
@@ -91,14 +90,23 @@ class Pool:
             self._delete_withdrawn()
         self._messages = self._read_received()
 
-    def receive(self, paths: Sequence[str | Path]) -> None:
-        """Take summaries in; one that is damaged, doubled or does not fit the others is refused by name, with all."""
+    def receive(self, paths: Sequence[str | Path], again: Sequence[str] | None = None) -> None:
+        """Take summaries in; one that is damaged, doubled or does not fit the others is refused by name, with all.
+
+        Of sites that have withdrawn only those named in ``again`` are taken; whoever calls this without it takes all.
+        """
+        for site in again or ():
+            if _site_hash(site) not in self._withdrawn:
+                raise SummaryError(f"site {visible(site)} has not withdrawn from {self.folder}")
         messages = {key: dict(of_sites) for key, of_sites in self._messages.items()}
         for message in (read_message(path, SUMMARY) for path in paths):
+            if again is not None and message.site not in again and _site_hash(message.site) in self._withdrawn:
+                self._left_out.add(message.site)
+                continue
             before = messages[message.round].get(message.site)
             if before is not None and before.digest == message.digest and before.path.parent == self.folder / RECEIVED:
                 continue  # the same file again
-            if before is not None:
+            if before is not None and (message.round == 1 or message.request == before.request):
                 raise SummaryError(
                     f"{message}: there is another file of this site and round, {before.path}; keep one. To replace "
                     f"what it sent before: brainroam pool --without {message.site} --out {self.folder}"
@@ -116,11 +124,24 @@ class Pool:
             for name, part in message.parts.items():
                 if name not in firsts:
                     raise SummaryError(f"{message}: its first summary has no block {name!r}")
-                if not message.protection and not messages[1][site].protection:
+                if not message.protection and not messages[1][site].protection and not is_masked(message):
                     first, second = summary_of(firsts[name], target), products_of(part, target)
                     refuse_other_people(site, first, second, _counts(part, target))
+        for number in (2, 3):
+            for message in messages[number].values():
+                self._require_counts(message, messages[1][message.site], target)
         self._messages = messages
         self._keep()
+
+    def _require_counts(self, message: Message, first: Message, target: Target) -> None:
+        """A later summary is of as many people as the first."""
+        parts = message.parts if message.round == 2 else {"": message}
+        for name, part in parts.items():
+            firsts = [first.parts[name]] if message.round == 2 else [*first.parts.values()]
+            try:
+                require_counts(_counts(part, target), [_counts(one, target) for one in firsts])
+            except ValueError as error:
+                raise SummaryError(f"{message}: {error}") from error
 
     def withdraw(self, site: str) -> None:
         """Take everything of a site out again, and delete it with all that followed from it; may be repeated."""
@@ -137,6 +158,9 @@ class Pool:
                 path.unlink(missing_ok=True)
         for path in (self.folder / RECEIVED).glob("*-3.summary"):
             path.unlink(missing_ok=True)
+        for path in (self.folder / RECEIVED).glob("*-2.summary"):
+            if is_masked(read_message(path, SUMMARY)):
+                path.unlink(missing_ok=True)  # a part of a sum that cannot be read any more
         self._forget(0)
         self._remember()
 
@@ -151,7 +175,7 @@ class Pool:
                 path.unlink(missing_ok=True)
 
     def _remember(self, deleting: bool = False) -> None:
-        content = {"thresholds": self.thresholds, "withdrawn": self._withdrawn, "deleting": deleting}
+        content = {"thresholds": self.thresholds, "withdrawn": self._withdrawn, "deleting": deleting, "key": self._key}
         write_checksummed(self.folder / POOL, content)
 
     @property
@@ -171,14 +195,14 @@ class Pool:
         if not firsts or max(map(len, firsts.values())) < MIN_SITES:
             self._forget(0)
             sites = f"{len(self.sites)} site(s) so far ({listed(self.sites)})"
-            return Progress(1, [f"{sites}; {MIN_SITES} are needed to go on"])
-        lines, warnings, blocks = list[str](), list[str](), dict[str, PooledBlock]()
+            return Progress(1, [*self._left_out_lines(), f"{sites}; {MIN_SITES} are needed to go on"])
+        lines, warnings, blocks = self._left_out_lines(), list[str](), dict[str, PooledBlock]()
         ready = {name: of_sites for name, of_sites in firsts.items() if len(of_sites) >= MIN_SITES}
         for name, of_sites in ready.items():
             label = f"{name}: " if name else ""
             seconds = self._by_block(2).get(name, {})
             try:
-                block = PooledBlock(of_sites, seconds, self.thresholds, target, 2 if len(ready) > 1 else 1)
+                block = self._block(of_sites, seconds, target, 2 if len(ready) > 1 else 1)
             except EmptyScaffoldError as error:
                 if len(ready) == 1:
                     raise
@@ -204,10 +228,17 @@ class Pool:
         waiting = sorted({name for block in blocks.values() for name in block.waiting()})
         if waiting:
             self._forget(1)
-            self._ask(2, {name: (block.like, block.request(MIN_SITES)) for name, block in blocks.items()})
+            self._ask(2, blocks, {name: block.request(MIN_SITES) for name, block in blocks.items()})
+            lines += [] if any(block.keys for block in blocks.values()) else [IN_THE_OPEN]
             lines.append(f"round 2: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
             return Progress(2, lines, warnings)
         return self._model_and_scores(blocks, lines, warnings)
+
+    def _left_out_lines(self) -> list[str]:
+        return [
+            f"note: {name} has withdrawn, and its files were left out; should it take part again, say: --again {name}"
+            for name in sorted(self._left_out)
+        ]
 
     def _model_and_scores(self, blocks: Mapping[str, PooledBlock], lines: list[str], warnings: list[str]) -> Progress:
         """Model and readings without each site; with all third summaries also scores and calibration."""
@@ -223,9 +254,9 @@ class Pool:
                 held_out.append(name)
             for block, model, weight in zip(blocks, models, here, strict=True):
                 if model is not None:
-                    weighted = model | {"weights": weight * model["weights"]}
-                    readings[block] |= {f"{k}.{key}": value for key, value in weighted.items()}
-        notes = [note for block in members for note in block.complete.deconfounder.notes_]
+                    weighted = {"weights": weight * model["weights"]} if len(members) > 1 else {}
+                    readings[block] |= {f"{k}.{key}": value for key, value in {**model, **weighted}.items()}
+        notes = [note for block in members for note in block.statistics.deconfounder.notes_]
         if len(held_out) < len(sites):
             alone = sorted(set(sites) - set(held_out))
             notes.append(f"never held out, because without them the scaffold is empty: {listed(alone)}")
@@ -236,19 +267,20 @@ class Pool:
         answers = {name: m for name, m in self._messages[3].items() if m.request == request}
         third = {name: _from_first_step(m.arrays, self.target) for name, m in answers.items()}
         waiting = [name for name in held_out if name not in third]
-        scores = None if waiting else _scores(held_out, third, self.target).join(self._at_steps(held_out))
+        scores = None if waiting else scores_of_sites(held_out, third, self.target).join(self._at_steps(held_out))
         learned: dict[str, Any] = {}
         if scores is not None:
-            learned = _learn_calibration([third[name] for name in held_out], self.target)
-            learned["inner_sites"] = _inner_sites(scores, self.target)
-        pooled = {
-            name: (block.like, block.complete.pathways(block.sites, block.whole)) for name, block in blocks.items()
-        }
+            learned = learn_calibration([third[name] for name in held_out], self.target)
+            learned["inner_sites"] = inner_sites(scores, self.target)
+        pooled = {name: (block.like, block.pathways()) for name, block in blocks.items()}
         n_people = {name: self._n_people(name) for name in sites}
         save_pooled(self.folder / "model", pooled, weights, n_people, self.thresholds, notes, self.target, **learned)
         lines.append(f"model: {self.folder / 'model'}")
         lines += membership_lines("core", sum(n_people.values()))
-        self._ask(3, {name: (block.like, readings[name]) for name, block in blocks.items()}, request)
+        self._ask(3, blocks, readings, request)
+        for member in members:
+            told = {name: float(arrays["moved"]) for name, arrays in third.items() if "moved" in arrays}
+            warnings += moving_most(told if member.keys else member.moved())
         if scores is None:
             self._forget(2)
             lines.append(f"round 3: waiting for {listed(waiting, 30)}; send them {self.folder / ASKED}")
@@ -315,14 +347,67 @@ class Pool:
             if "edges" in m.withheld
         ]
 
-    def _ask(self, number: int, asked: Mapping[str, tuple[Message, dict[str, np.ndarray]]], request: str = "") -> None:
+    def _block(
+        self, firsts: Mapping[str, Message], seconds: Mapping[str, Message], target: Target, n_left_out: int
+    ) -> PooledBlock:
+        """The summaries of a block: under masks where it is the only one and all of its hospitals have keys."""
+        if self._messages[1].keys() != firsts.keys() or not all(m.keys for m in firsts.values()) or n_left_out > 1:
+            in_the_open = {name: m for name, m in seconds.items() if not is_masked(m)}
+            return PooledBlock(firsts, in_the_open, self.thresholds, target, n_left_out)
+        from brainroam.execution.federation.masked import MaskedBlock
+        from brainroam.execution.federation.masking import new_key
+
+        if not self._key:
+            self._key = new_key().hex()
+            self._remember()
+        masked = {name: m for name, m in seconds.items() if is_masked(m)}
+        block = MaskedBlock(firsts, masked, self.thresholds, target, bytes.fromhex(self._key))
+        # The bytes that hospitals were sent are asked for again, on whatever machine this is done.
+        told = read_message(self.folder / SUMS, REQUEST) if (self.folder / SUMS).is_file() else None
+        if told is None or told.request != block.inputs:
+            told = self._request(2, {"": block}, {"": block.request(MIN_SITES)}, block.inputs)
+            told.write(self.folder / SUMS)
+        block.asked = told
+        return block
+
+    def _request(
+        self,
+        number: int,
+        blocks: Mapping[str, PooledBlock],
+        arrays: Mapping[str, dict[str, np.ndarray]],
+        request: str,
+    ) -> Message:
         header: dict[str, Any] = {"sites": self.sites, "target": self.target.described(), "request": request}
         parts = {
-            name: replace(like, what=REQUEST, round=number, arrays=arrays, site="", **header, **NOT_ASKED)
-            for name, (like, arrays) in asked.items()
+            name: replace(
+                block.like,
+                what=REQUEST,
+                round=number,
+                arrays=arrays[name],
+                site="",
+                keys=dict(block.keys),
+                **header,
+                **NOT_ASKED,
+            )
+            for name, block in blocks.items()
         }
         first = next(iter(parts.values()))
-        (first if "" in parts else replace(first, arrays={}).of_parts(parts)).write(self.folder / ASKED)
+        return first if "" in parts else replace(first, arrays={}).of_parts(parts)
+
+    def _ask(
+        self,
+        number: int,
+        blocks: Mapping[str, PooledBlock],
+        arrays: Mapping[str, dict[str, np.ndarray]],
+        request: str = "",
+    ) -> None:
+        """Write the request: the one that is kept in round 2 under masks, and in round 3 which one its sums are of."""
+        block = next(iter(blocks.values()))
+        if block.keys and number == 2:
+            block.asked.write(self.folder / ASKED)
+            return
+        told = self._request(number, blocks, arrays, request)
+        replace(told, sums=block.asked.identity if block.keys else "").write(self.folder / ASKED)
 
     def _write_scaffold(self, blocks: Mapping[str, PooledBlock]) -> None:
         tables = []
@@ -395,81 +480,3 @@ def _counts(message: Message, target: Target) -> np.ndarray:
         return counts
     by_class = dict(zip(message.predicts.classes, counts.tolist(), strict=True))
     return np.array([by_class.get(name, 0) for name in target.classes])
-
-
-def _learn_calibration(parts: Sequence[dict[str, np.ndarray]], target: Target) -> dict[str, Any]:
-    """Calibration and shifts from the third summaries."""
-    if target.is_number:
-        line = calibration_of_numbers(parts)
-        return {"calibration": line, "shifts": shifts_of_numbers(parts, line)}
-    if target.is_classes:
-        return {"calibration": calibration_of_classes(parts), "shifts": shifts_of_classes(parts, target)}
-    return {"calibration": calibration_of(parts), "shifts": shifts_of(parts)}
-
-
-def _scores(sites: Sequence[str], third: Mapping[str, Mapping[str, np.ndarray]], target: Target) -> pd.DataFrame:
-    """One row per site; of a number with the error of its level, on the scale it is learned on."""
-    counts = np.stack([third[name]["counts"] for name in sites])
-    start = {"method": "core", "protocol": "loso", "site": sites, "n": counts.sum(axis=1)}
-    parts = [third[name] for name in sites]
-    if target.is_number:
-        line = calibration_of_numbers(parts)
-        residual = np.array([-line.slope, 1.0])
-        return pd.DataFrame(
-            {
-                **start,
-                "r": [figure_of(part, target) for part in parts],
-                "level": [float(line(part["mean"][0]) - part["mean"][1]) for part in parts],
-                "error_sd": [
-                    float(np.sqrt(residual @ part["moments"] @ residual / part["counts"][0])) for part in parts
-                ],
-                "sd": [float(np.sqrt(part["moments"][1, 1] / part["counts"][0])) for part in parts],
-                "score_sd": [float(np.sqrt(part["moments"][0, 0] / part["counts"][0])) for part in parts],
-            }
-        )
-    if target.is_classes:
-        present, names = counts > 0, target.classes
-        aucs = np.where(present, np.stack([part["auc"] for part in parts]), np.nan)
-        of_each = {f"n_{name}": counts[:, k] for k, name in enumerate(names)}
-        of_each |= {f"auc_{name}": aucs[:, k] for k, name in enumerate(names)}
-        variances = np.stack([part["auc_variance"] for part in parts])
-        return pd.DataFrame(
-            {
-                **start,
-                "auc": np.nanmean(aucs, axis=1),
-                "auc_variance": variances[:, 0],
-                "class_variance": variances[:, 1],
-                **of_each,
-            }
-        )
-    return pd.DataFrame(
-        {
-            **start,
-            "n_cases": counts[:, 1],
-            "auc": [float(third[name]["auc"]) for name in sites],
-            "mean_score_controls": [float(third[name]["mean"][0]) for name in sites],
-            "mean_score_cases": [float(third[name]["mean"][1]) for name in sites],
-        }
-    )
-
-
-def _inner_sites(scores: pd.DataFrame, target: Target) -> list[dict[str, Any]]:
-    """What a model keeps of its held-out sites: the columns of `TunedMethod.inner_sites_` that follow from `_scores`.
-
-    How many people are called right, and their probabilities, do not: these take the scores of single people.
-    """
-    n = scores["n"]
-    if target.is_number:
-        several = np.maximum(n - 1, 1)
-        table = scores[["site", "n", "r", "level"]].assign(
-            level_var=scores["error_sd"] ** 2 / several, spread=scores["score_sd"] * np.sqrt(n / several)
-        )
-        if not target.transform:  # the scale that is learned is that of the units
-            table = table.assign(off=scores["level"], off_sd=scores["error_sd"])
-    elif target.is_classes:
-        m = equivalent_sizes(scores[[f"n_{name}" for name in target.classes]].to_numpy())
-        variances = {"auc_var": scores["auc_variance"], "class_var": scores["class_variance"]}
-        table = scores[["site", "n", "auc"]].assign(m=m, **variances)
-    else:
-        table = scores[["site", "n_cases", "auc"]].assign(n_controls=n - scores["n_cases"])
-    return table.to_dict("records")

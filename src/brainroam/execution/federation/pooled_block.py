@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from brainroam.core.pathways import Pathways
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryStatistics
 from brainroam.data.folds import other_sites
@@ -60,6 +61,9 @@ class PooledBlock:
         For how many sites left out at once a model is needed: one, or two where blocks are to be weighted.
     """
 
+    keys: Mapping[str, str] = {}  # of hospitals that answer under masks
+    asked: Message
+
     def __init__(
         self,
         first: Mapping[str, Message],
@@ -69,7 +73,7 @@ class PooledBlock:
         n_left_out: int = 1,
     ) -> None:
         self.sites, self.thresholds, self.target = sorted(first), thresholds, target
-        self.like, self.n_left_out = first[self.sites[0]], n_left_out
+        self.like, self.n_left_out, self._firsts = first[self.sites[0]], n_left_out, first
         self.summaries = {name: summary_of(first[name], target) for name in self.sites}
         self._second = {name: products_of(message, target) for name, message in second.items() if name in first}
         self.statistics = self._statistics(None)
@@ -85,6 +89,22 @@ class PooledBlock:
     def complete(self) -> SummaryStatistics:
         """The statistics of both rounds."""
         return self._statistics(self._second)
+
+    def pathways(self) -> Pathways:
+        """Of all sites."""
+        return self.complete.pathways(self.sites, self.whole)
+
+    def moved(self) -> dict[str, float]:
+        """How far each site moves the model: without it against with it, as a share of the latter."""
+        whole, found = self.pathways(), dict[str, float]()
+        for name in self.sites:
+            model = self.reading_without(frozenset({name}))
+            if model is not None:
+                there = np.isin(whole.scaffold.edges, model["edges"])
+                unit, with_it = whole.scale[there, 0], reading(whole)["weights"][there]
+                without = model["weights"][np.searchsorted(model["edges"], whole.scaffold.edges[there])]
+                found[name] = share_moved(with_it, without, unit)
+        return found
 
     def scaffolds(self, number: int) -> dict[LeftOut, Scaffold]:
         """Without every so many sites, where the others agree on any edge."""
@@ -150,6 +170,12 @@ class PooledBlock:
         squares = np.einsum("ek,ef,fk->k", w, gram, w) - total**2 / n
         with_target = np.einsum("ke,ek->k", of_class, w) - counts / n * total
         return np.array([squares.sum(), with_target.sum(), (counts - counts**2 / n).sum()])
+
+
+def share_moved(whole: np.ndarray, without: np.ndarray, unit: np.ndarray) -> float:
+    """|whole - without| / |whole| of weights (N,) or (N, K) of edges in these units (N,)."""
+    whole, without = (weights.reshape(len(unit), -1) * unit[:, None] for weights in (whole, without))
+    return float(np.linalg.norm(whole - without) / max(float(np.linalg.norm(whole)), 1e-300))
 
 
 def block_weights(blocks: Sequence[PooledBlock], left_out: LeftOut = frozenset()) -> Weighing:

@@ -8,7 +8,8 @@ from brainroam.data.target import CLASSES, NUMBER, ORDERED
 from brainroam.errors import listed, visible
 from brainroam.execution.federation.disclosure import AT_EDGE
 from brainroam.execution.federation.dominance import ONE
-from brainroam.execution.federation.files import ABSORBED, MAGIC, READING, REQUEST, SUMMARY, Message, read_message
+from brainroam.execution.federation.files import MAGIC, Message, read_message
+from brainroam.execution.federation.schema import REQUEST, SUMMARY, is_masked
 from brainroam.utils.files import expand_home
 
 MEANING = {
@@ -37,6 +38,10 @@ MEANING = {
     "moments": "spread of the scores and of the number, and how they go together",
     "auc_variance": "how uncertain these AUCs are",
     "scatter": "for each class the sums of squares and products of its people's scores about their means",
+    "masked": "the sums that the models need, under masks: as noise, until those of all hospitals are added",
+    "moved": "how far the model with this site differs from that without it",
+    "people": "how many people each site has",
+    "target_unit": "the unit of the number that is predicted",
     "priority": "for each of these {edge}s how much it is wanted, where a site may not tell all",
 }
 OTHERWISE = {
@@ -80,6 +85,11 @@ def describe_file(path: str | Path) -> list[str]:
         f"{settings}; covariates {', '.join(map(visible, message.covariates)) or 'none'}; "
         f"brainroam {visible(message.version)}",
     ]
+    if is_masked(message):
+        lines.append("sums under masks: nobody sees the part of one hospital; compare keys before you send")
+    if is_masked(message) and kind == SUMMARY:
+        lines.append(f"in the open (--plain) it would tell {MEANING['factor'].format(edge=message.unit_of_reading)}")
+    lines += [f"key of {visible(name) or 'the pool'}: {key[:16]}" for name, key in message.keys.items()]
     if message.blocks and (kind, message.round) == (SUMMARY, 3):
         lines += ["the scores of all blocks, added:", *_content(message, kind)]
     for name, part in message.parts.items():
@@ -100,7 +110,10 @@ def _content(message: Message, kind: str) -> list[str]:
         f"  {_line(name, value, message)}" for name, value in sorted(message.arrays.items()) if _has_meaning(name)
     ]
     special = sum(not _has_meaning(name) for name in message.arrays)
-    if special and kind == SUMMARY:
+    if special and is_masked(message):
+        what = "edges and units of each sum" if message.round == 2 else "the sum of the others, which it alone reads"
+        lines.append(f"  {special} arrays: for each site {what}, and what is taken off values before")
+    elif special and kind == SUMMARY:
         lines.append(
             f"  {special} arrays: which covariates this site cannot tell apart (everybody of one sex), for which "
             f"{message.unit_of_reading}s"
@@ -137,7 +150,7 @@ def _measurement(message: Message, block: str) -> str:
 
 
 def _has_meaning(name: str) -> bool:
-    return not (ABSORBED.fullmatch(name) or READING.fullmatch(name))
+    return name in MEANING
 
 
 def _is_request(path: Path) -> bool:

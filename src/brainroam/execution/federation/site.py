@@ -32,6 +32,8 @@ from brainroam.execution.federation.disclosure import (
 from brainroam.execution.federation.dominance import draw_in_columns
 from brainroam.execution.federation.files import SUMMARY, Message, Settings, target_in_words
 from brainroam.execution.federation.ledger import Ledger
+from brainroam.execution.federation.masked import masked_sums, masks_of, opened_reading
+from brainroam.execution.federation.masking import public_of
 from brainroam.execution.federation.people import (
     People,
     disclosable_people,
@@ -60,6 +62,8 @@ def answer(
     min_count: int = MIN_COUNT,
     ledger: Ledger | None = None,
     block: str | None = None,
+    masked: bool = False,
+    again: bool = False,
 ) -> Message:
     """The summary with which a site answers a request; without one, its first summary.
 
@@ -87,6 +91,11 @@ def answer(
         What the site has agreed to before and answered; the command line always keeps one.
     block : str, optional
         Of several blocks, the only one that the site takes part with; of one measurement, what it is called elsewhere.
+    masked : bool
+        Tell the sums of round 2 under masks (`brainroam.execution.federation.masked`), and refuse requests in the open:
+        of one measurement, without noise, and with a ledger, which keeps the key. The command line does unless told.
+    again : bool
+        Under masks, answer a request for sums over hospitals that differ by one from those of a request before.
 
     Examples
     --------
@@ -99,7 +108,7 @@ def answer(
     own = _one_site(cohort)
     site = own if name is None else name
     _require_terms(site, min_count, protection, cohort)
-    terms = Terms(site, settings or Settings(), min_per_class, min_count, protection)
+    terms = Terms(site, settings or Settings(), min_per_class, min_count, protection, masked, again)
     with nullcontext() if ledger is None else ledger.held():
         return _summary(cohort, request, terms, ledger, rng, block)
 
@@ -119,7 +128,7 @@ def _summary(
                 f"{request.path} asks for the blocks {listed(request.blocks)}, these data have one measurement; say "
                 "which it is: --only NAME"
             )
-        blocks = {"": _Block(cohort, request, terms, ledger, rng)}
+        blocks = {"": _Block(cohort, request, terms, ledger, rng, may_mask=True)}
     else:
         blocks = _of_blocks(cohort, request, terms, ledger, block)
     last = request is not None and request.round == 3
@@ -142,6 +151,8 @@ class Terms:
     min_per_class: int
     min_count: int
     protection: Protection | None = None
+    masked: bool = False
+    again: bool = False
 
     @property
     def least(self) -> int:
@@ -160,6 +171,7 @@ class _Block:
         ledger: Ledger | None,
         rng: np.random.Generator | None = None,
         untold: Mapping[str, str] | None = None,
+        may_mask: bool = False,
     ) -> None:
         own_units, k = cohort.own_units, terms.min_count
         cohort, self.why = without_small_classes(cohort, terms.least)
@@ -177,6 +189,7 @@ class _Block:
         if ledger is not None:
             ledger.agree(cohort, request, self.settings, self.names, terms.protection, k, terms.min_per_class)
             rng = rng or ledger.noise(request)
+        self.is_masked = _agree_to_masks(request, terms, ledger, may_mask)
         self.rng = np.random.default_rng() if rng is None else rng
         covariates = numeric_covariates(cohort, self.names, terms.site)
         raw = CovariateEncoder().fit(covariates).encode(covariates)
@@ -201,6 +214,9 @@ class _Block:
             arrays = _first(self.people, self.settings, self.terms.protection, self.rng)
             arrays |= {"steps": self.people.steps} if self.target.kind == ORDERED else {}
             n_edges = int(np.isnan(np.atleast_2d(arrays["contrast"])[0]).sum())
+        elif self.is_masked:
+            masked, n_edges = masked_sums(self.request, self.people, self.terms.site, self.private)
+            arrays = {"counts": self.people.counts, "masked": masked}
         else:
             before = np.empty(0, dtype=int) if self.ledger is None else self.ledger.told_edges
             arrays = _products(self.request, self.people, before, self.terms.protection, self.rng)
@@ -213,7 +229,7 @@ class _Block:
 
     def message(self, arrays: dict[str, np.ndarray]) -> Message:
         """What leaves the site."""
-        protection = self.terms.protection
+        protection, last = self.terms.protection, self.request is not None and self.request.round == 3
         return Message(
             what=SUMMARY,
             round=self.request.round if self.request else 1,
@@ -222,13 +238,37 @@ class _Block:
             covariates=self.names,
             arrays=arrays,
             site=self.terms.site,
-            request=self.request.request if self.request else "",
+            request=self._answers_to,
+            keys={self.terms.site: public_of(self.private).hex()} if self.is_masked and not last else {},
             protection=vars(protection).copy() if protection else {},
             min_count=self.terms.min_count,
             withheld=self.why,
             measure=self.measure,
             target=(replace(self.target, classes=()) if self.target.kind == ORDERED else self.target).described(),
         )
+
+    @property
+    def private(self) -> bytes:
+        """The key of the site."""
+        if self.ledger is None:
+            raise SummaryError(f"{self.terms.site} has no record, and so no key to mask its sums with")
+        return self.ledger.private
+
+    @property
+    def _answers_to(self) -> str:
+        if self.request is None:
+            return ""
+        return self.request.identity if self.is_masked and self.request.round == 2 else self.request.request
+
+    def reading(self) -> dict[str, np.ndarray]:
+        """The reading that a third request asks for; under masks learned here."""
+        request, site = self.request, self.terms.site
+        if request is None:
+            return {}
+        reading = reading_of(request.arrays, request.sites.index(site))
+        if not reading or not self.is_masked:
+            return reading
+        return opened_reading(reading, masks_of(request, site, self.private, request.sums))
 
     def record(self) -> None:
         """Write down what is about to be answered."""
@@ -260,6 +300,28 @@ def _of_blocks(
             f"{listed(blocks)}"
         )
     return summarised
+
+
+def _agree_to_masks(request: Message | None, terms: Terms, ledger: Ledger | None, may_mask: bool) -> bool:
+    """Whether this answer is under masks; refuse what was not agreed in round 1."""
+    if request is not None and request.keys and ledger is None:
+        raise SummaryError(f"{request.path} asks for sums under masks, and {terms.site} has no record with its key")
+    if ledger is None:
+        return False
+    if request is None:
+        masked = may_mask and terms.masked and terms.protection is None
+        ledger.agree_to_masks(masked)
+        return masked
+    if request.keys and not ledger.is_masked:
+        raise SummaryError(f"{request.path} asks for sums under masks, and {terms.site} sent no key in round 1")
+    if ledger.is_masked and terms.masked and not request.keys:
+        raise SummaryError(
+            f"{request.path} asks for sums of {terms.site} alone, in the open; round 1 was for sums under masks, of "
+            "which nobody sees a part. Nothing was written. If that is agreed, say: --plain"
+        )
+    if request.keys and request.round == 2:
+        ledger.require_apart(request, terms.again)
+    return bool(request.keys)
 
 
 def reading_of(arrays: Mapping[str, np.ndarray], position: int) -> dict[str, np.ndarray]:
@@ -320,9 +382,11 @@ def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dic
     """
     of_block: dict[str, dict[str, np.ndarray]] = {name: {} for name in blocks}
     labels: dict[str, Any] = {}
+    moved: dict[str, np.ndarray] = {}
     for name, one in blocks.items():
-        reading = reading_of(request.parts[name].arrays, request.sites.index(terms.site))
+        reading = one.reading()
         if reading:
+            moved |= {"moved": reading["moved"]} if "moved" in reading else {}
             score = read_scores(reading, one.people.edges, one.people.covariates)
             of_block[name] = dict(zip(one.who, score, strict=True))
             for who, y in zip(one.who, one.people.y, strict=True):
@@ -335,7 +399,7 @@ def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dic
     each = np.array([[scores.get(who, nothing) for who in labels] for scores in of_block.values()])
     t, k, target = np.array(list(labels.values())), terms.min_count, request.predicts
     score = _drawn_in(each.sum(axis=0), k)
-    arrays = _score_summary(score, t, k, target)
+    arrays = _score_summary(score, t, k, target) | moved
     if request.blocks:
         others = [_drawn_in(np.delete(each, b, axis=0).sum(axis=0), k) for b in range(len(each))]
         arrays["without"] = np.array([figure_of(_score_summary(other, t, k, target), target) for other in others])
