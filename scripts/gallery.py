@@ -23,14 +23,19 @@ IMAGES = DOCS / "images"
 BLOCK = re.compile(r"(?ms)^```python\n(?P<code>.*?)^```$(?:\n+!\[[^\]]*\]\(images/(?P<picture>[\w.-]+)\))?")
 FIGURES = ("forest", "methods", "calibration", "groups", "chord")
 TOP = {"width": 1280, "height": 860}
+PHONE = {"width": 390, "height": 1000}
+#: The first screen of a report, by what its picture is called after report.
+SCREENS = {"": (TOP, "light"), "-dark": (TOP, "dark"), "-phone": (PHONE, "light"), "-phone-dark": (PHONE, "dark")}
 
 
 def main(runs: str, method: str | None = None) -> None:
     """Write docs/images/*.png, each below 300 kB."""
     with tempfile.TemporaryDirectory() as scratch:
         page = brainroam.write_report(runs, Path(scratch) / "report.html", Path(scratch) / "figures", method)
-        photograph(page, Path(scratch) / "report.png")
-        shrink(Path(scratch) / "report.png", IMAGES / "report.png", TOP["width"])
+        for suffix, (screen, scheme) in SCREENS.items():
+            seen = Path(scratch) / f"report{suffix}.png"
+            photograph(page, seen, screen, scheme)
+            shrink(seen, IMAGES / seen.name, 1280)
         for name in FIGURES:
             drawn = Path(scratch) / "figures" / f"{name}.png"
             if drawn.is_file():
@@ -55,13 +60,13 @@ def draw_the_page() -> None:
             shrink(drawn, IMAGES / drawn.name, 760)
 
 
-def photograph(page: Path, picture: Path) -> None:
+def photograph(page: Path, picture: Path, screen: dict = TOP, scheme: str = "light") -> None:
     """The top of a page as a browser shows it."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
         )
-        tab = browser.new_page(viewport=TOP)
+        tab = browser.new_page(viewport=screen, color_scheme=scheme, device_scale_factor=2 if screen is PHONE else 1)
         tab.goto(page.resolve().as_uri())
         tab.wait_for_timeout(1000)
         tab.screenshot(path=picture)
