@@ -245,6 +245,7 @@ class Study(BaseModel):
         if open_questions or guess.reader not in ("folder", "table"):
             return None
         told = {name: value for name, value in guess.options.items() if name != "participants"}
+        told |= {"site_names": guess.site_names} if guess.site_names else {}
         each = ", ".join(f"{name}={value}" for name, value in told.items())
         parts = f"{guess.reader} {guess.data}" + (f" with blocks {listed(guess.blocks)}" if guess.blocks else "")
         warn_user(f"{self.data} is read as brainroam init sees it: {parts}; {each}; a study file says it otherwise")
