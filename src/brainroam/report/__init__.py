@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from brainroam.report.sections.first import SiteForestDisplay as SiteForestDisplay
     from brainroam.report.sections.groups import GroupDisplay as GroupDisplay
     from brainroam.report.sections.next_site import LearningCurveDisplay as LearningCurveDisplay
-    from brainroam.report.sections.sites import RocBySiteDisplay as RocBySiteDisplay
-    from brainroam.report.sections.sites import ScoresBySiteDisplay as ScoresBySiteDisplay
+    from brainroam.report.sections.site_displays import RocBySiteDisplay as RocBySiteDisplay
+    from brainroam.report.sections.site_displays import ScoresBySiteDisplay as ScoresBySiteDisplay
 
 _DISPLAYS = {
     "AdaptationDisplay": "sections.adaptation",
@@ -30,9 +30,9 @@ _DISPLAYS = {
     "GroupDisplay": "sections.groups",
     "LearningCurveDisplay": "sections.next_site",
     "MotionDisplay": "sections.confounding",
-    "RocBySiteDisplay": "sections.sites",
+    "RocBySiteDisplay": "sections.site_displays",
     "ScaffoldDisplay": "brain.figures",
-    "ScoresBySiteDisplay": "sections.sites",
+    "ScoresBySiteDisplay": "sections.site_displays",
     "SiteForestDisplay": "sections.first",
 }
 __all__ = list(_DISPLAYS)

@@ -35,7 +35,6 @@ from brainroam.report.sections.writing import (
     probast_section,
     provenance_section,
 )
-from brainroam.report.target_page import write_target_page
 from brainroam.utils.files import write_text
 
 Maker = Callable[[ReportData], Section]
@@ -135,9 +134,7 @@ def write_report(
     'report.html'
     """
     results = runs if isinstance(runs, Results) else load_studies(runs, partial=True, data=data)
-    if not results.target.is_two_classes:
-        return write_target_page(results, out, figures, method, name)
-    content = read_data(runs, method, data)
+    content = read_data(results, method, data)
     first = first_section(content)
     chapters = [
         Chapter(id, _question_for(question, content), tuple(make(content) for make in makers))
@@ -176,16 +173,16 @@ def _answers(sections: list[Section]) -> list[tuple[str, list[Section]]]:
 
 
 def _subtitle(data: ReportData) -> str:
-    people, cases = people_and_scans(data.participants), int((data.everybody["label"] == 1).sum())
+    people, target = people_and_scans(data.participants), data.target
+    flow = f" ({target.counted(data.everybody['label'])})" if len(data.everybody) else ""
     day = f"{_day(data.date)}. " if data.date else ""
-    named = f": {data.results.target.condition}" if data.results.target.condition else ""
     atlas = data.study["atlas"] if data.study["atlas"] != "custom" else None  # regions that nobody described
     what = "atlas" if data.words.has_regions else "table"
     if len(blocks := data.study.get("measured") or {}) > 1:
         what, atlas = "blocks", listed(blocks)
     n_left_out = data.study.get("not_shared", 0)
     return (
-        f"{day}{data.method}, {TITLES[data.protocol]}: {people} ({cases} with the condition{named}) at "
+        f"{day}{data.method}, {TITLES[data.protocol]}: {people}{flow} at "
         f"{len(data.study['sites'])} sites"
         + (f", {what} {atlas}" if atlas else "")
         + (f"; {n_left_out} left out who {'is' if n_left_out == 1 else 'are'} not in every study" if n_left_out else "")

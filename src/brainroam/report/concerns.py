@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from brainroam.data.check.report import join_findings
 from brainroam.data.people import people_of
 from brainroam.errors import listed
 from brainroam.evaluation.stats.confounding import confounding_means
-from brainroam.evaluation.stats.metrics import JUDGED, may_be_named
 from brainroam.report.data import BETTER, CONFOUNDS, NO_DIFFERENCE_FOUND, PLAIN, ReportData
 from brainroam.report.tables import span
 
@@ -45,6 +45,7 @@ ORDER = (
     "label-by-sex",
     "label-by-site",
     "plain",
+    "one-sided",
     "guessing-at-most",
     "at-sites",
     "follows-motion",
@@ -125,7 +126,9 @@ def findings(data: ReportData) -> list[dict]:
     table = people_of(data.participants)
     if table.empty:
         return []
-    rules = (labels.class_balance, labels.label_by_site, labels.label_by_covariates, labels.covariate_gaps)
+    rules: list[Any] = [labels.covariate_gaps]
+    if "probability" in data.results.predictions:
+        rules = [labels.class_balance, labels.label_by_site, labels.label_by_covariates, *rules]
     return [vars(finding) for finding in join_findings(chain.from_iterable(rule(table) for rule in rules))]
 
 
@@ -179,26 +182,31 @@ def _from_runs(data: ReportData) -> Iterator[Concern]:
     yield from _covariates_alone(data)
     yield from _motion(data)
     sites = data.site_aucs
-    lost = sites[(sites["low"] <= 0.5) & (sites["high"] >= 0.5)]
+    figure = data.figure
+    lost = sites[(sites["low"] <= figure.chance) & (sites["high"] >= figure.chance)]
     if len(lost) and len(sites) > 1:
-        large = sites[may_be_named(sites["n_cases"], sites["n"] - sites["n_cases"])]
+        large = sites[sites["named"]] if 2 * sites["named"].sum() >= len(sites) else sites.iloc[:0]
         title = f"At {len(lost)} of {len(sites)} {data.unit}s guessing cannot be ruled out"
-        text = f"most have fewer than {JUDGED} people of a class: read the mean over {data.unit}s"
+        text = f"most have too few people to tell: read the mean over {data.unit}s"
         if len(large):
             worst = large.iloc[-1]
-            text = f"lowest: {worst['site']}, AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])})"
+            text = (
+                f"lowest: {worst['site']}, {figure.head} {worst[figure.name]:.2f} ({span(worst['low'], worst['high'])})"
+            )
         code = "guessing" if len(lost) < len(sites) / 2 else "guessing-at-most"
         yield Concern(code, title, text, "sites")
     below = data.gathered.reversed_sites(data.method)
     if len(below):
         worst = below.iloc[-1]
         text = (
-            f"AUC {worst['auc']:.2f} ({span(worst['low'], worst['high'])}) where the median of other {data.unit}s is "
-            f"{worst['others']:.2f}: look whether the codes of people with the condition and controls are swapped there"
+            f"{figure.head} {worst[figure.name]:.2f} ({span(worst['low'], worst['high'])}) where the median of other "
+            f"{data.unit}s is {worst['others']:.2f}: look whether {data.target.exchanged} there"
         )
         yield Concern("reversed", f"Scores are reversed at {listed(sorted(below['site']))}", text, "sites")
+    for site, text in data.target.one_sided(data.people):
+        yield Concern("one-sided", f"Nearly everybody is called the same at {site}", f"{text} so", "sites")
     if data.references and data.summary.mean < data.references[PLAIN] + SAME:
-        text = f"mean AUC {data.summary.mean:.3f} against {data.references[PLAIN]:.3f} of plain ridge"
+        text = f"mean {figure.head} {data.summary.mean:.3f} against {data.references[PLAIN]:.3f} of plain ridge"
         yield Concern("plain", f"No better than plain ridge on {data.words.all_features}", text, "comparison")
 
 

@@ -19,6 +19,10 @@ import pandas as pd
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_of, persons
 from brainroam.data.study_file import is_study, read_study
+from brainroam.data.target import Target
+from brainroam.data.target.base import Place
+from brainroam.data.target.figures import Figure
+from brainroam.data.target.orders import Order
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.evaluation.checks import Check, check_files, unknown_of
 from brainroam.evaluation.results import Results, load_studies
@@ -36,7 +40,6 @@ from brainroam.report.audits import AuditVerdict, audit_verdict
 from brainroam.report.words import Words, words_of
 
 PROTOCOLS = ("loso", "loio", "halves", "cv")
-OF_PERSON = ("score", "probability", "prevalence", "predicted")
 PLAIN = "fc-ridge"  # the reference a new method has to beat
 CONFOUNDS = "confounds"  # the control that reads covariates alone
 BETTER, WORSE, NO_DIFFERENCE_FOUND = "better", "worse", "cannot be told"
@@ -64,9 +67,9 @@ class Summary:
     Attributes
     ----------
     mean, low, high : float
-        Mean AUC over held-out sites and its 95 % interval.
+        Mean of the figure (AUC, r) over held-out sites and its 95 % interval.
     next_low, next_high : float
-        Where the AUC of the next site is expected (95 % prediction interval); NaN for in-distribution folds.
+        Where its true value at the next site is expected (95 % prediction interval); NaN for in-distribution folds.
     """
 
     mean: float
@@ -76,9 +79,9 @@ class Summary:
     next_high: float
 
     @classmethod
-    def of_row(cls, row: Any) -> "Summary":
+    def of_row(cls, row: Any, order: Order) -> "Summary":
         """From a row of the table of a `Comparison`."""
-        return cls(*(float(row[name]) for name in ("auc", "auc_low", "auc_high", "next_low", "next_high")))
+        return cls(*(float(row[name]) for name in (order.figure.name, *order.ends, "next_low", "next_high")))
 
 
 @dataclass(frozen=True)
@@ -162,22 +165,37 @@ class ReportData:
             frame[frame["method"].isin(names) & (frame["protocol"] == (protocol or self.protocol))]
             for frame in (self.results.scores, self.results.predictions)
         )
-        return compare_methods(scores, predictions, reference)
+        return compare_methods(scores, predictions, reference, target=self.target)
+
+    @property
+    def target(self) -> Target:
+        """What is predicted."""
+        return self.results.target
+
+    @property
+    def figure(self) -> Figure:
+        """What the report is about: the AUC, or the correlation of a number."""
+        return self.target.order.figure
+
+    @property
+    def place(self) -> Place:
+        """Where people were held out, in words."""
+        return self.gathered.place
 
     @cached_property
     def gathered(self) -> SiteScores:
-        """Per-site AUCs of all methods under the main protocol."""
+        """The figure of all methods at each site under the main protocol."""
         return gather(self.results.predictions, self.protocol, self.results.target)
 
     @cached_property
     def site_scores(self) -> pd.DataFrame:
         """One row per method and held-out site under the main protocol, seeds averaged."""
-        averaged = average_seeds(self.results.scores)
+        averaged = average_seeds(self.results.scores, self.target.measured[1:])
         return averaged[averaged["protocol"] == self.protocol].reset_index(drop=True)
 
     @cached_property
     def site_aucs(self) -> pd.DataFrame:
-        """AUC and 95 % interval of the method of the report at each site that has both classes, best first."""
+        """Figure and 95 % interval of the method of the report at each site that has one, best first."""
         return self.gathered.intervals(self.method)
 
     @property
@@ -193,7 +211,7 @@ class ReportData:
     @property
     def summary(self) -> Summary:
         """Mean, interval and next site of the method of the report."""
-        return Summary.of_row(self.headline)
+        return Summary.of_row(self.headline, self.target.order)
 
     def beside(self, name: str) -> str:
         """What a method of the same study is called; of several studies, names have a prefix."""
@@ -219,7 +237,7 @@ class ReportData:
 
     @property
     def references(self) -> dict[str, float]:
-        """The mean AUC of the plain ridge, where it was run at the same sites and is not the method of the report."""
+        """The mean of the plain ridge, where it was run at the same sites and is not the method of the report."""
         plain = self.beside(PLAIN)
         if plain not in self.compared or self.method == plain:
             return {}
@@ -227,7 +245,7 @@ class ReportData:
         return {PLAIN: mean} if np.isfinite(mean) else {}
 
     def mean_beside(self, other: str) -> float:
-        """Mean AUC of another method at the sites of the report's; NaN where it lacks one of them, as unfinished."""
+        """Mean figure of another method at the sites of the report's; NaN where it lacks one of them, as unfinished."""
         own, values = (self.gathered.values[:, self.gathered.methods.index(name)] for name in (self.method, other))
         lacks_one = np.isnan(values[np.isfinite(own)]).any()
         return float("nan") if lacks_one else self.gathered.mean(other, self.method)
@@ -236,13 +254,16 @@ class ReportData:
     def people(self) -> pd.DataFrame:
         """Held-out people of the method of the report, one row each, averaged over seeds.
 
-        Site, subject, label, score, probability, the prevalence it holds for, and the predicted class; means over the
-        scans of a person.
+        Site, subject, label and what the target tells of a person (of two classes score, probability, the prevalence it
+        holds for, and the predicted class); means over the scans of a person.
         """
         rows = self.results.predictions
         rows = rows[(rows["method"] == self.method) & (rows["protocol"] == self.protocol)]
-        rows = rows.merge(self.results.scores[[*KEY, "prevalence"]], on=list(KEY)).assign(subject=persons)
-        return rows.groupby(["site", "subject", "label"])[list(OF_PERSON)].mean().reset_index()
+        if "prevalence" in self.results.scores:
+            rows = rows.merge(self.results.scores[[*KEY, "prevalence"]], on=list(KEY))
+        rows = rows.assign(subject=persons)
+        numbers = [name for name in (*self.target.told[1:], "prevalence") if name in rows]
+        return rows.groupby(["site", "subject", "label"])[numbers].mean().reset_index()
 
     @cached_property
     def participants(self) -> pd.DataFrame:
@@ -257,7 +278,8 @@ class ReportData:
     @cached_property
     def confounding(self) -> pd.DataFrame:
         """`confounding_by_site` of the compared methods; empty for folds, or where no covariate is known."""
-        if self.protocol == "cv" or self.participants[list(KNOWN)].isna().all(axis=None):
+        unknown_to_all = self.participants[list(KNOWN)].isna().all(axis=None)
+        if self.protocol == "cv" or unknown_to_all or self.target.is_number:  # of which see `number_confounding`
             return pd.DataFrame()
         rows, target = self.results.predictions, self.results.target
         rows = rows[rows["method"].isin(self.compared)]
@@ -267,7 +289,8 @@ class ReportData:
     @cached_property
     def groups(self) -> pd.DataFrame:
         """`groups_pooled` of the method of the report; empty where no covariate is known."""
-        return pd.DataFrame() if self.confounding.empty else groups_pooled(self.groups_by_site)
+        has_groups = "probability" in self.results.predictions and not self.confounding.empty
+        return groups_pooled(self.groups_by_site) if has_groups else pd.DataFrame()
 
     @cached_property
     def groups_by_site(self) -> pd.DataFrame:
@@ -282,8 +305,7 @@ class ReportData:
     @property
     def next_place(self) -> str:
         """What a prediction is about: the next site, or one of another institution where some sites share one."""
-        shared = self.gathered.by_institution() is not self.gathered
-        return "a site of another institution" if shared else f"the next {self.unit}"
+        return self.place.following
 
     @property
     def shell_path(self) -> str:

@@ -52,7 +52,9 @@ class Facts:
 
     Attributes
     ----------
-    people, scans, cases, sites, excluded : int
+    people, scans, sites, excluded : int
+    flow : str
+        How many people of which kind.
     seeds : list of int
     tunings : list of str
         How the methods were tuned.
@@ -64,7 +66,7 @@ class Facts:
 
     people: int
     scans: int
-    cases: int
+    flow: str
     sites: int
     excluded: int
     seeds: list[int]
@@ -99,7 +101,7 @@ def gather_facts(data: ReportData) -> Facts:
     return Facts(
         people=len(data.everybody),
         scans=len(data.participants),
-        cases=int((data.everybody["label"] == 1).sum()),
+        flow=data.target.flow(data.everybody["label"]),
         sites=len(sites),
         excluded=len(data.study["excluded"]),
         seeds=sorted(int(seed) for seed in scores["seed"].unique()),

@@ -8,7 +8,9 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from brainroam.evaluation.stats.target_comparison import count_of_sites
+from brainroam.data.target.figures import Shown, amount, points, span_of_r, two_digits
+from brainroam.data.target.figures import span as span_of_points
+from brainroam.evaluation.stats.compare import count_of_sites
 from brainroam.report.page import render
 
 MEANING = {
@@ -98,6 +100,18 @@ class Column:
 
 
 OVER = Column("n_sites", "Sites", lambda row: count_of_sites(row["n_sites"], row["of_sites"]), of_row=True)
+
+
+def column_of(shown: Shown) -> Column:
+    """A column that the target shows, with two digits everywhere."""
+    first, head = shown.names[0], shown.head.replace("{unit}*", "site").replace("{unit}", "site")
+    head = head[:1].upper() + head[1:] if head != "r" else head
+    if shown.form in (span_of_points, span_of_r):
+        return Column(first, head, interval(first, shown.names[-1]), of_row=True, meaning=shown.meaning)
+    if len(shown.names) > 1:
+        return Column(first, head, lambda row: f"{row[first]:.2f} {row[shown.names[1]]}", True, shown.meaning)
+    form = number if shown.form in (points, two_digits) else amount if shown.form is amount else fixed(3)
+    return Column(first, head, form, meaning=shown.meaning)
 
 
 def lack_sites(rows: pd.DataFrame) -> bool:

@@ -224,6 +224,39 @@ class Target:
         raise NotImplementedError
 
     @property
+    def shown_at_site(self) -> list["Shown"]:
+        """What is shown of a single site beside its figure, from what is `measured` there."""
+        raise NotImplementedError
+
+    headlines: ClassVar[tuple[str, ...]] = ()  # of `shown`, beside the figure itself
+
+    pictures: ClassVar[tuple[str, ...]] = ()  # of what a method says of held-out people, see `report.sections.sites`
+    answers: ClassVar[str] = ""  # what a model gives, for a model card
+    metrics_in_words: ClassVar[str] = ""
+    outcome: ClassVar[str] = ""  # and what it is, for a checklist
+    balance: ClassVar[str] = ""
+
+    def describe(self, people: pd.DataFrame) -> pd.DataFrame:
+        """The labels of the people of each site: a column for each thing to say, by its head."""
+        raise NotImplementedError
+
+    def flow(self, label: pd.Series) -> str:
+        """How many people there are of which kind, for a flow of participants."""
+        return self.counted(label)
+
+    def spell(self, label: float) -> str:
+        """A label in words."""
+        return self.classes[int(label)] if self.classes else f"{label:g}"
+
+    def plainly(self, value: float) -> str:
+        """A mean of the figure in the words of `verdict`."""
+        return f"{self.order.figure.head} {self.order.figure.form(value)}"
+
+    def one_sided(self, called: pd.DataFrame) -> list[tuple[str, str]]:
+        """Sites where nearly everybody is called the same, though they are not, with the evidence."""
+        return []
+
+    @property
     def measured(self) -> tuple[str, ...]:
         """What the scores of a run hold of a held-out site."""
         raise NotImplementedError

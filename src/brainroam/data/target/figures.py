@@ -47,6 +47,10 @@ class Figure:
         How much the figure changes with what is averaged, at a figure.
     form, form_size, form_difference, form_change : callable
         How a value is written, a difference that one would like to find, one that was found, and one with its interval.
+    axis : str
+        Beside the axis of a picture.
+    form : callable
+        How a value is written.
     """
 
     name: str
@@ -60,6 +64,7 @@ class Figure:
     straight: Callable[[np.ndarray], np.ndarray]
     curved: Callable[[np.ndarray], np.ndarray]
     slope: Callable[[float], float]
+    axis: str
     form: Callable[[float], str]
     form_size: Callable[[float], str]
     form_difference: Callable[[float], str]
@@ -154,6 +159,7 @@ AREA = Figure(
     straight=_probit,
     curved=ndtr,
     slope=lambda auc: 1.0,
+    axis="AUC (0.5 is guessing, 1 is perfect)",
     form=points,
     form_size=lambda difference: f"{100 * difference:g} AUC points",
     form_difference=lambda difference: f"{100 * difference:+.1f} points",
@@ -171,6 +177,7 @@ CORRELATION = Figure(
     straight=_same,
     curved=np.tanh,
     slope=lambda r: 1 - r**2,
+    axis="r within the site (0 is guessing, 1 is perfect)",
     form=two_digits,
     form_size=lambda difference: f"{difference:.3g} in r".replace("0.", ".", 1),
     form_difference=lambda difference: f"{difference:+.3f} in r",

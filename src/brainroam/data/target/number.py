@@ -109,6 +109,43 @@ class Number(Target):
             Shown(("r2",), "R2", two_digits, "Within sites, about their own mean, which nobody knows."),
         ]
 
+    @property
+    def shown_at_site(self) -> list[Shown]:
+        """Level, scale and error."""
+        level = f"Mean prediction minus mean truth, in units of {self.name}."
+        scale = "Slope of truth on prediction: 1 is right; a dash where predictions differ too little for a slope."
+        within = (
+            "1 less the squared errors over those of the site's own mean, which nobody knows: below 0 where an error "
+        )
+        within += "of level costs more than order gains."
+        return [
+            Shown(("level",), "Level off by", amount, level),
+            Shown(("scale",), "Scale", two_digits, scale),
+            Shown(("mae",), "Error", amount, f"Mean absolute error, in units of {self.name}."),
+            Shown(("mae_constant",), "Error of a constant", amount, "Of the mean of the training people."),
+            Shown(("r2",), "R2 within", two_digits, within),
+        ]
+
+    headlines = ("off", "mae", "mae_constant")
+    pictures = ("predicted",)
+    answers = "A number in its own units, and an interval where enough sites promise one."
+    metrics_in_words = (
+        "Correlation within each {unit} (primary), error of level, slope, mean absolute error beside a constant"
+    )
+
+    outcome = "A number in its own units"
+    balance = "There are no classes; correlations within sites depend on the range of the number there."
+
+    def describe(self, people: pd.DataFrame) -> pd.DataFrame:
+        """Mean and range."""
+        label = people.groupby("site")["label"]
+        named = {"mean": label.mean(), "from": label.min(), "to": label.max()}
+        return pd.DataFrame({f"{self.name}, {word}": values for word, values in named.items()})
+
+    def plainly(self, value: float) -> str:
+        """The correlation."""
+        return f"r {two_digits(value)}"
+
     def caption(self, unit: str) -> str:
         """What the columns mean, for a terminal."""
         return (

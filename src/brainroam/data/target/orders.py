@@ -82,7 +82,7 @@ class Order:
     counted: tuple[str, ...]  # names of the columns of `counts`
     least: ClassVar[int] = LEAST_OF_A_CLASS  # how many of each group a smaller study keeps at least
     groups: str = ""  # how the people of a site are divided, for sentences
-    better: ClassVar[str]  # what the better method does
+    model: ClassVar[str]  # of sites, for a methods text; ``{unit}`` is what was held out
 
     def usable(self, label: np.ndarray) -> bool:
         """Whether a site of these people takes part in a plan."""
@@ -145,12 +145,22 @@ class Order:
         """By how much the better of two methods is ahead, of a row of pairs."""
         raise NotImplementedError
 
+    def describe_lead(self, ahead: str, behind: str, row: Any, verb: str) -> str:
+        """That one method beats, or is ahead of, another, and by how much."""
+        return f"{ahead} {verb} {behind} by {self.describe_size(row)}"
+
     def describe_interval(self, low: float, high: float) -> str:
         """The interval of a difference, in words."""
         raise NotImplementedError
 
     def describe_added(self, row: Any, others: str) -> str:
         """What a block adds to others, in words."""
+        raise NotImplementedError
+
+    difference_in: ClassVar[str]  # the scale of differences, for the head of a table
+
+    def form_difference(self, difference: float) -> str:
+        """A difference as it stands in a table."""
         raise NotImplementedError
 
     def notes_on_small(self, sites: Sequence[str], counts: np.ndarray) -> list[str]:
@@ -181,7 +191,11 @@ class Areas(Order):
     nothing = "one class only"
     ends = ("auc_low", "auc_high")
     counted = ("n_controls", "n_cases")
-    better = "ranks people better than"
+    model = (
+        "binormal random-effects model: the variance of a {unit}'s AUC is taken at the candidate mean (score "
+        "intervals, Newcombe), the differences between {unit}s from the confidence distribution of their standard "
+        "deviation (Q-profile, Viechtbauer; Nagashima and others)"
+    )
 
     @property
     def groups(self) -> str:  # type: ignore[override]
@@ -235,9 +249,20 @@ class Areas(Order):
         """In AUC points."""
         return f"{100 * abs(row.difference):.1f} AUC points"
 
+    def describe_lead(self, ahead: str, behind: str, row: Any, verb: str) -> str:
+        """With the points between verb and method where that reads better."""
+        size = self.describe_size(row)
+        return f"{ahead} beats {behind} by {size}" if verb == "beats" else f"{ahead} is {size} ahead of {behind}"
+
     def describe_interval(self, low: float, high: float) -> str:
         """In AUC points."""
         return f"{100 * low:.1f} to {100 * high:.1f}"
+
+    difference_in = "in AUC points"
+
+    def form_difference(self, difference: float) -> str:
+        """In AUC points."""
+        return f"{100 * difference:.1f}"
 
     def describe_added(self, row: Any, others: str) -> str:
         """In AUC points."""
@@ -260,7 +285,6 @@ class MacroAreas(Areas):
     few = f"People of two classes who say less than {JUDGED} of each"
     ends = ("low", "high")
     groups = ", as many of each class"
-    better = "tells classes apart better than"
 
     @property
     def counted(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -352,7 +376,11 @@ class Correlation(Order):
     nothing = "nobody to order"
     least = LEAST
     counted = ("n",)
-    better = "orders people better than"
+    model = (
+        "random-effects model of Fisher's z, whose sampling variance is 1 / (n - 3), with the differences between "
+        "{unit}s from the confidence distribution of their standard deviation (Q-profile, Viechtbauer; Nagashima and "
+        "others)"
+    )
 
     def usable(self, label: np.ndarray) -> bool:
         """Whether there is a correlation."""
@@ -414,9 +442,19 @@ class Correlation(Order):
         r, other = (row.mean_against, row.mean) if row.difference < 0 else (row.mean, row.mean_against)
         return f"r {two_digits(r)} against {two_digits(other)}"
 
+    def describe_lead(self, ahead: str, behind: str, row: Any, verb: str) -> str:
+        """With both correlations."""
+        return f"{ahead} {verb} {behind}, {self.describe_size(row)},"
+
     def describe_interval(self, low: float, high: float) -> str:
         """Of the difference of Fisher's z."""
-        return f"of Fisher's z {low:.2f} to {high:.2f}"
+        return f"{low:.2f} to {high:.2f} of Fisher's z"
+
+    difference_in = "of Fisher's z"
+
+    def form_difference(self, difference: float) -> str:
+        """Of Fisher's z."""
+        return f"{difference:.2f}"
 
     def describe_added(self, row: Any, others: str) -> str:
         """Both correlations."""

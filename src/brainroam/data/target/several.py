@@ -17,6 +17,7 @@ from brainroam.data.target.order import macro_auc
 from brainroam.data.target.orders import MacroAreas
 from brainroam.data.target.request import CLASSES
 from brainroam.data.target.several_readout import ReadoutOfClasses
+from brainroam.data.target.sites_several import one_sided
 from brainroam.data.target.turning import Turning, swapping
 from brainroam.errors import UsageError, listed
 
@@ -124,6 +125,39 @@ class Classes(Target):
             Shown(("balanced_acc",), "BAC", points, right),
             Shown(("brier",), "Brier", lambda value: "-" if math.isnan(value) else f"{value:.3f}", brier),
         ]
+
+    @property
+    def shown_at_site(self) -> list[Shown]:
+        """Each class against the rest, and decisions."""
+        of_each = "How often its people score higher for {name} than others of the site."
+        return [
+            *(Shown((f"auc_{name}",), f"AUC {name}", points, of_each.format(name=name)) for name in self.classes),
+            Shown(("acc",), "Accuracy", points, "Share of people who are called right."),
+        ]
+
+    pictures = ("confusion",)
+    answers = "A score and a calibrated probability of each class, and the class at equal shares."
+    metrics_in_words = (
+        "AUC of each class against the rest per {unit} and their mean (primary), each pair of classes, share called "
+        "right, Brier score"
+    )
+
+    outcome = "Label of one of several classes"
+    balance = "AUC and the share called right per class do not depend on the balance; probabilities state their shares."
+
+    def describe(self, people: pd.DataFrame) -> pd.DataFrame:
+        """How many of each class."""
+        return pd.crosstab(people["site"], people["label"].astype(int).map(dict(enumerate(self.classes)))).reindex(
+            columns=list(self.classes), fill_value=0
+        )
+
+    def flow(self, label: pd.Series) -> str:
+        """People of each class."""
+        return ", ".join(f"{int((label == k).sum())} {name}" for k, name in enumerate(self.classes))
+
+    def one_sided(self, called: pd.DataFrame) -> list[tuple[str, str]]:
+        """Sites where nearly everybody is called one class."""
+        return one_sided(called, self.classes)
 
     def caption(self, unit: str) -> str:
         """What the columns mean, for a terminal."""

@@ -83,3 +83,20 @@ def over_sites(sites: pd.DataFrame, classes: Sequence[str]) -> dict[str, float]:
         weight = site_weights(of_class, n - of_class)
         means[f"auc_{name}"] = mean_over_sites(sites[f"auc_{name}"].to_numpy(), weight)
     return means
+
+
+def one_sided(called: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Sites where nine of ten people, ten at least, are called one class that fewer than three quarters of them have.
+
+    >>> rows = pd.DataFrame({"site": "A", "label": [0, 1] * 6, "predicted": 1})
+    >>> one_sided(rows, ("controls", "cases"))
+    [('A', 'called cases: 12 of 12 people, of whom 6 are')]
+    """
+    found = []
+    for site, here in called.groupby("site"):
+        counts = np.bincount(here["predicted"].astype(int), minlength=len(names))
+        k, n = int(counts.argmax()), len(here)
+        true = int((here["label"] == k).sum())
+        if n >= 10 and counts[k] >= 0.9 * n and true < 0.75 * n:
+            found.append((str(site), f"called {names[k]}: {counts[k]} of {n} people, of whom {true} are"))
+    return found

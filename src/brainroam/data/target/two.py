@@ -15,6 +15,7 @@ from brainroam.data.target.labels import stratified_fifths
 from brainroam.data.target.order import aucs
 from brainroam.data.target.orders import Areas
 from brainroam.data.target.request import TWO
+from brainroam.data.target.sites_several import one_sided
 from brainroam.data.target.two_readout import ReadoutOfTwo
 from brainroam.data.target.weights import JUDGED
 
@@ -103,6 +104,54 @@ class TwoClasses(Target):
                 ("balanced_acc",), "BAC", points, "Mean of the shares of cases and of controls who are called right."
             ),
         ]
+
+    @property
+    def shown_at_site(self) -> list[Shown]:
+        """Decisions and probabilities."""
+        return [
+            Shown(("balanced_acc",), "Balanced accuracy", points, "Mean of sensitivity and specificity."),
+            Shown(("sensitivity",), "Sensitivity", points, "Share of people with the condition who are found."),
+            Shown(("specificity",), "Specificity", points, "Share of people without it who are left alone."),
+            Shown(
+                ("brier",), "Brier score", points, "Mean squared error of probabilities: 0.25 is 50 % for everybody."
+            ),
+        ]
+
+    pictures = ("roc", "scores")
+    answers = (
+        "A score, a calibrated probability of the condition, and a class at a threshold learned on the training sites."
+    )
+    metrics_in_words = (
+        "AUC per {unit} (primary), balanced accuracy, sensitivity, specificity, Brier score, calibration slope and "
+        "intercept"
+    )
+    outcome = "Binary label, 1 with the condition and 0 control"
+    balance = "AUC and balanced accuracy do not depend on the balance; probabilities state their prevalence."
+
+    def describe(self, people: pd.DataFrame) -> pd.DataFrame:
+        """Cases, controls and the share of cases."""
+        sites = people.groupby("site")["label"]
+        cases, n = sites.apply(lambda label: int((label == 1).sum())), sites.size()
+        condition = self.condition or "the condition"
+        return pd.DataFrame({f"With {condition}": cases, "Controls": n - cases, f"Share with {condition}": cases / n})
+
+    def flow(self, label: pd.Series) -> str:
+        """Cases and controls."""
+        cases = int((label == 1).sum())
+        return f"{cases} with {self.condition or 'the condition'}, {len(label) - cases} controls"
+
+    def spell(self, label: float) -> str:
+        """With or without the condition."""
+        condition = self.condition or "the condition"
+        return f"{'with' if label else 'without'} {condition}"
+
+    def plainly(self, value: float) -> str:
+        """Times out of 100."""
+        return f"{100 * value:.0f}"
+
+    def one_sided(self, called: pd.DataFrame) -> list[tuple[str, str]]:
+        """Sites where nearly everybody is called a case, or a control."""
+        return one_sided(called, ("controls", self.condition or "cases"))
 
     def caption(self, unit: str) -> str:
         """What the columns mean, for a terminal."""

@@ -350,13 +350,12 @@ def _sentence(row: Any, unit: str, target: Target) -> str:
     ties = f", equal at {n_ties}" if n_ties else ""
     where = f"{row.n_sites} {unit}{'s' * (row.n_sites != 1)}"
     facts = f"on average over {where} ({spread}won {won} of {row.n_sites}{ties}; {p})"
-    size = target.order.describe_size(row)
     if row.p_holm < ALPHA:
-        return f"{ahead} beats {behind} by {size} {facts}"
+        return f"{target.order.describe_lead(ahead, behind, row, 'beats')} {facts}"
     why = "the data cannot tell them apart"
     if row.p < ALPHA:
         why = "enough for a single comparison, not for so many at once"
-    return f"{ahead} is {size} ahead of {behind} {facts}: {why}"
+    return f"{target.order.describe_lead(ahead, behind, row, 'is ahead of')} {facts}: {why}"
 
 
 def _added(item: SiteScores, scores: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from brainroam.core.choice import describe_decision
+from brainroam.data.target import Target
 from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.brain.figures import gates_drawing
 from brainroam.report.brain.study_explanations import StudyExplanation, embeddings, explain_people, explain_scaffold
@@ -46,7 +47,7 @@ def gates_section(data: ReportData) -> Section:
         seed=shown.seed,
         other=data.method if shown.method != data.method else "",
         gated="gate" in shown.explanation.people,
-        people=_people(shown),
+        people=_people(shown, data.target),
         one=_one(shown),
         left_out=max(len(shown.people) - MOST_PEOPLE, 0),
     )
@@ -74,7 +75,7 @@ def _gates_sentence(core: StudyExplanation) -> str:
     return sentence
 
 
-def _people(shown: StudyExplanation) -> dict[str, Any]:
+def _people(shown: StudyExplanation, target: Target) -> dict[str, Any]:
     """Everybody's pathways by site, with the names of pathways once."""
     rows = shown.explanation.people
     first, second = rows["region_1"].astype(str), rows["region_2"].astype(str)
@@ -84,11 +85,14 @@ def _people(shown: StudyExplanation) -> dict[str, Any]:
     ends = [*np.flatnonzero(rows["rank"] == 1).tolist(), len(rows)]  # a small scaffold gives fewer rows
     gate = rows["gate"].round(3) if "gate" in rows else [None] * len(rows)
     cells = list(zip(names.map(place), gate, rows["contribution"].round(4), strict=True))
+    said = next(name for name in ("probability", "predicted", "score") if name in shown.people)
     sites: dict[str, list[dict[str, Any]]] = {}
     for i, person in enumerate(shown.people.head(MOST_PEOPLE).itertuples()):
-        about = {"subject": person.subject, "label": person.label, "probability": round(person.probability, 3)}
+        known = "" if pd.isna(person.label) else target.spell(person.label)
+        about = {"subject": person.subject, "known": known, "said": round(getattr(person, said), 3)}
         sites.setdefault(str(person.site), []).append(about | {"rows": cells[ends[i] : ends[i + 1]]})
-    return {"pathways": list(pathways), "sites": list(sites.items())}
+    words = {"probability": "probability of the condition", "predicted": f"predicted {target.name}", "score": "score"}
+    return {"pathways": list(pathways), "sites": list(sites.items()), "said": words[said]}
 
 
 BESIDE = ("brainood", "brainnettf", "gcn", "ensemble", "tangent-ridge")

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from brainroam.evaluation.results import compare
 from brainroam.methods.explanation import Explanation
 from brainroam.report.brain.figures import chord_drawing, connectome_drawing, lobes_drawing, sites_drawing
 from brainroam.report.brain.glass import columns_drawing, places_drawing
@@ -222,10 +221,9 @@ def _chance(explanation: Explanation) -> str:
 
 def _caveat(data: ReportData, method: str) -> str:
     """A model that is no better than guessing has pathways all the same; they then mean nothing."""
-    is_number = data.results.target.is_number
-    rows = compare(data.of_protocol).table if is_number else data.comparison.table
+    rows = data.comparison.table
     rows = rows[rows["method"] == method]
-    low, guessing = ("low", 0.0) if is_number else ("auc_low", 0.5)
+    low, guessing = data.target.order.ends[0], data.figure.chance
     if rows.empty or not np.isfinite(rows[low].iloc[0]) or rows[low].iloc[0] > guessing:
         return ""
     return (

@@ -47,22 +47,23 @@ def ablation_section(data: ReportData) -> Section:
 def _bars(data: ReportData, comparison: Comparison, family: dict[str, str]) -> Figure:
     variants = [method for method in PARTS if method in family]
     rows = comparison.table.set_index("method").loc[[family[method] for method in variants]]
+    name_of, (low, high) = data.figure.name, data.target.order.ends
     figure, axes = canvas(7.6, 0.5 * len(variants) + 0.8)
     at = np.arange(len(variants))[::-1]
     colour = [VERMILION if method == "core" else BLUE for method in variants]
-    axes.barh(at, rows["auc"], height=0.6, color=colour, alpha=0.85)
-    axes.hlines(at, rows["auc_low"], rows["auc_high"], color=INK, linewidth=1.2)
-    wide: pd.DataFrame = data.site_scores.pivot(index="site", columns="method", values="auc")
+    axes.barh(at, rows[name_of], height=0.6, color=colour, alpha=0.85)
+    axes.hlines(at, rows[low], rows[high], color=INK, linewidth=1.2)
+    wide: pd.DataFrame = data.site_scores.pivot(index="site", columns="method", values=name_of)
     for y, method in zip(at, variants, strict=True):
         values = wide[family[method]].dropna()
         axes.plot(values, np.full(len(values), y - 0.17), "o", color=INK, markersize=2.6, alpha=0.7)
-        mean = rows.loc[family[method], "auc"]
+        mean = rows.loc[family[method], name_of]
         axes.text(1.02, y, f"{mean:.3f}", transform=axes.get_yaxis_transform(), va="center")
-    axes.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+    axes.axvline(data.figure.chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     names = [PARTS[method] + at_fewer_sites(rows.loc[family[method]]) for method in variants]
     axes.set_yticks(at, names)
     axes.tick_params(axis="y", length=0)
-    axes.set(xlim=(0, 1), xlabel="AUC; dashed: chance")
+    axes.set(xlim=(0, 1), xlabel=f"{data.figure.head}; dashed: chance")
     return figure
 
 

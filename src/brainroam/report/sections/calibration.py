@@ -201,6 +201,8 @@ class CalibrationBySiteDisplay(NotebookDisplay):
 def calibration_section(data: ReportData) -> Section:
     """Predicted probabilities of the method of the report against what happened, and what acting on them gains."""
     title = "Probabilities and decisions"
+    if "probability" not in data.people:
+        return _coverage_of_intervals(data)
     people = data.people.dropna(subset="probability")
     if people.empty:
         return Section("calibration", title, render("no_probabilities.html", method=data.method))
@@ -247,6 +249,25 @@ def calibration_section(data: ReportData) -> Section:
     return Section("calibration", title, html, tuple(drawings))
 
 
+def _coverage_of_intervals(data: ReportData) -> Section:
+    """Of a number: how often the intervals of persons hold the truth at each site; of several classes the reason."""
+    title = "Intervals of persons"
+    sites = data.site_scores[data.site_scores["method"] == data.method]
+    promised = [level for level in (80, 90) if f"covered_{level}" in sites and sites[f"covered_{level}"].notna().any()]
+    if not promised:
+        return Section("calibration", title, render("no_curves.html", brier="brier" in sites))
+    columns = [Column("site", data.unit.capitalize()), Column("n", "People", fixed(0))]
+    meaning = "Share of people whose true value lies in their interval of {} %."
+    columns += [Column(f"covered_{n}", f"In {n} %", fixed(2), meaning=meaning.format(n)) for n in promised]
+    means = {n: np.average(sites[f"covered_{n}"], weights=sites["n"]) for n in promised}
+    worst = {n: sites[f"covered_{n}"].min() for n in promised}
+    said = "; ".join(
+        f"{n} % intervals hold {means[n]:.0%} of people ({worst[n]:.0%} at the worst site)" for n in promised
+    )
+    shown = table(sites, columns, "coverage", f"Intervals of {data.method} at every held-out {data.unit}")
+    return Section("calibration", title, Markup(f"<p>{said}.</p>") + shown, gist=f"{said}.")
+
+
 def _shares(prevalence: pd.Series) -> str:
     """The shares with the condition that the probabilities of all folds hold for."""
     low, high = f"{prevalence.min():.0%}", f"{prevalence.max():.0%}"
@@ -274,7 +295,8 @@ def _elsewhere(people: pd.DataFrame, method: str) -> Markup:
 
 def abstaining_section(data: ReportData) -> Section:
     """Coverage and set sizes at every held-out site; nothing where too few sites promise anything."""
-    sets = coverage(kept_next_site(data.finished, data.method))
+    two = "probability" in data.people
+    sets = coverage(kept_next_site(data.finished, data.method)) if two else pd.DataFrame()
     if sets.empty:
         return Section("abstaining", TITLE, Markup(""))
     levels = coverage_over_sites(sets)

@@ -17,6 +17,7 @@ from brainroam.evaluation.stats.families import CONTROLS
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import BLUE, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline, people_frame
 from brainroam.report.page import Missing, Section, missing, render
+from brainroam.report.sections.number_confounding import number_confounding_section
 from brainroam.report.tables import OVER, Column, fixed, table
 
 TAKEN_OUT = {
@@ -118,14 +119,16 @@ class MotionDisplay(NotebookDisplay):
 
 
 def confounding_section(data: ReportData) -> Section:
-    """Motion, age and sex, from the scores and the participants."""
+    """Motion, age and sex, from the scores and the participants; of a number from its predictions."""
+    if data.target.is_number:
+        return number_confounding_section(data)
     title = "Motion, age and sex"
     if data.protocol == "cv":
         return Section("confounding", title, render("no_confounding.html"))
     if data.confounding.empty:
         ending = "and sex" if len(data.participants) else "and sex: begin again the commands under Provenance, as"
         return missing("confounding", title, f"What motion, age {ending} have to do with it", _again(data))
-    drawings = list(_drawings(data)) if data.results.target.is_two_classes else []
+    drawings = list(_drawings(data)) if "score" in data.people else []
     methods = confounding_means(data.confounding)
     sentence = _sentence(data, methods)
     mine = data.confounding[data.confounding["method"] == data.method]
@@ -147,7 +150,7 @@ def confounding_section(data: ReportData) -> Section:
             f"{data.method} at every held-out {data.unit}",
         ),
         unit=data.unit,
-        classes="people with the condition and controls" if data.results.target.is_two_classes else "all classes",
+        classes="people with the condition and controls" if "score" in data.people else "all classes",
         taken=listed(TAKEN_OUT[name] for name in TAKEN_OUT if methods[name].notna().any()),
     )
     return Section("confounding", title, html, tuple(drawings), gist=sentence)
@@ -159,7 +162,7 @@ def _again(data: ReportData) -> str:
 
 def _columns(data: ReportData, key: str, heading: str, alone: bool = False) -> list[Column]:
     """What is known of these; ``alone`` adds what covariates reach by themselves, the same for all methods."""
-    several = None if data.results.target.is_two_classes else "Mean over classes of the AUC of each against the rest."
+    several = data.target.shown[0].meaning
     every = [
         Column("auc", "AUC", fixed(3), meaning=several),
         Column("auc_without_motion", "Without motion", fixed(3)),

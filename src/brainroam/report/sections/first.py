@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
+from brainroam.data.target.figures import AREA, Figure
 from brainroam.evaluation.results import Results
 from brainroam.methods.registry import bare_name, parse_name
 from brainroam.report.concerns import MOST, concerns
@@ -39,18 +40,20 @@ PHONE = 3.5  # inches: as wide as a phone shows without shrinking the text
 
 @dataclass
 class SiteForestDisplay(NotebookDisplay):
-    """Forest plot of the AUC of one method over held-out sites.
+    """Forest plot of one method over held-out sites: its AUC, or its correlation with a number.
 
     Parameters
     ----------
     sites : DataFrame
-        ``site``, ``n``, ``n_cases``, ``auc``, ``low`` and ``high``, in the order to draw.
+        ``site``, ``n``, the figure (``auc``, ``r``), ``low`` and ``high``, in the order to draw.
     summary : Summary
         Mean over sites, its interval, and the interval of the next site.
     references : dict of str to float
-        Mean AUC of other methods, drawn as lines.
+        Means of other methods, drawn as lines.
     unit : str
         What was held out.
+    figure : Figure
+        What is drawn.
 
     Attributes
     ----------
@@ -72,12 +75,13 @@ class SiteForestDisplay(NotebookDisplay):
     summary: Summary
     references: Mapping[str, float] = field(default_factory=dict)
     unit: str = "site"
+    figure: Figure = AREA
 
     @classmethod
     def from_results(cls, results: Source, method: str | None = None) -> "SiteForestDisplay":
         """Of a folder of runs or of results; ``method`` as for `brainroam.report`."""
         data: ReportData = read_data(results, method)
-        return cls(data.site_aucs, data.summary, data.references, data.unit)
+        return cls(data.site_aucs, data.summary, data.references, data.unit, data.figure)
 
     @classmethod
     def from_predictions(cls, y_true: Sequence[int], y_score: Sequence[float], site: Sequence[Any]):
@@ -111,7 +115,7 @@ class SiteForestDisplay(NotebookDisplay):
         top = len(sites) - 0.4
         if np.isfinite(summary.next_low):
             ax.axvspan(summary.next_low, summary.next_high, color=VERMILION, alpha=0.13, linewidth=0)
-        ax.axvline(0.5, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        ax.axvline(self.figure.chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         for value in self.references.values():
             ax.axvline(value, color=GREEN, linewidth=1.4, linestyle=(0, (1, 1.5)))
         if np.isfinite(summary.low):
@@ -120,24 +124,33 @@ class SiteForestDisplay(NotebookDisplay):
             ax.axvline(summary.mean, color=VERMILION, linewidth=1.8)
         ax.hlines(at, sites["low"], sites["high"], color=INK, linewidth=1)
         size = 12 + 55 * sites["n"] / max(sites["n"].max(), 1) if len(sites) else []
-        ax.scatter(sites["auc"], at, s=size, marker="s", color=BLUE, zorder=3)
+        ax.scatter(sites[self.figure.name], at, s=size, marker="s", color=BLUE, zorder=3)
         names = [f"{shorten(str(row.site), 18)} ({row.n})" for row in sites.itertuples()]
         ax.set_yticks(at, names, fontsize=8.5)
         ax.text(-0.02, len(sites) - 0.45, f"{self.unit} (people)", transform=ax.get_yaxis_transform(), ha="right",
                 fontsize=7.5, color=GREY)  # fmt: skip
-        ax.text(1.015, len(sites) - 0.45, "AUC", transform=ax.get_yaxis_transform(), fontsize=7.5, color=GREY)
-        for y, row in zip(at, sites.itertuples(), strict=True):
-            ax.text(1.015, y, f"{row.auc:.2f}", transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
+        ax.text(
+            1.015, len(sites) - 0.45, self.figure.head, transform=ax.get_yaxis_transform(), fontsize=7.5, color=GREY
+        )
+        for y, value in zip(at, sites[self.figure.name], strict=True):
+            ax.text(1.015, y, f"{value:.2f}", transform=ax.get_yaxis_transform(), va="center", fontsize=8.5)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
         ax.spines["bottom"].set_color(RULE)
         ax.set_ylim(-0.6, top)
-        least = min(0.35, float(sites["low"].min()) - 0.02) if len(sites) else 0.35
-        ax.set_xlim(max(least, 0.0), 1.0)
-        ax.set_xlabel("AUC (0.5 is guessing, 1 is perfect)")
+        # Everything that is drawn is seen to its end.
+        ends = np.array([self.figure.chance - 0.15, *sites["low"], summary.low, summary.next_low])
+        ax.set_xlim(max(float(np.nanmin(ends)) - 0.02, self.figure.span[0]), 1.0)
+        ax.set_xlabel(self.figure.axis)
         self._legend(ax)
-        add_row_tips(ax, {float(y): _tip(row) for y, row in zip(at, sites.to_dict("records"), strict=True)})
+        add_row_tips(ax, {float(y): self._tip(row) for y, row in zip(at, sites.to_dict("records"), strict=True)})
         return self
+
+    def _tip(self, row: dict[str, Any]) -> str:
+        """The tooltip of a site."""
+        cases = f", {row['n_cases']} with the condition" if "n_cases" in row else ""
+        value = f"{self.figure.head} {row[self.figure.name]:.2f} ({span(row['low'], row['high'])})"
+        return f"{row['site']}: {value}, {row['n']} people{cases}"
 
     def _legend(self, ax: Axes) -> None:
         from matplotlib.lines import Line2D
@@ -164,19 +177,13 @@ class SiteForestDisplay(NotebookDisplay):
         ax.legend(handles=handles, loc="lower left", ncols=2, fontsize=8, frameon=False, **spacing)
 
 
-def _tip(row: dict[str, Any]) -> str:
-    """The tooltip of a site."""
-    people = f"{row['n']} people, {row['n_cases']} with the condition"
-    return f"{row['site']}: AUC {row['auc']:.2f} ({span(row['low'], row['high'])}), {people}"
-
-
 def first_section(data: ReportData) -> Section:
     """What a reader sees without scrolling."""
     bands = "" if data.protocol == "cv" else f"; pale band: where {data.next_place} is expected"
     picture = drawing(
         "forest",
-        f"AUC of {data.method} at each held-out {data.unit} with its 95 % interval; in brackets how many people it "
-        f"had. Line and darker band: mean and its 95 % interval{bands}.",
+        f"{data.figure.head} of {data.method} at each held-out {data.unit} with its 95 % interval; in brackets how "
+        f"many people it had. Line and darker band: mean and its 95 % interval{bands}.",
         SiteForestDisplay.from_results(data),
         narrow=PHONE,
     )
@@ -191,7 +198,7 @@ def first_section(data: ReportData) -> Section:
         gaps.append(Missing("A search for leaks and shortcuts", data.command("audit", out=_beside(data, "audit"))))
     html = render(
         "first.html",
-        sentences=list(plain_sentences(data)),
+        sentences=plain_sentences(data),
         judgement=judge_result(data),
         figure=inline(picture),
         concerns=reasons[:MOST],
@@ -203,43 +210,22 @@ def first_section(data: ReportData) -> Section:
     return Section("verdict", "The short answer", html, (picture,), tuple(gaps))
 
 
-def plain_sentences(data: ReportData):
-    """The verdict for somebody who does not know what an AUC is."""
-    summary, n = data.summary, int(data.headline["n_sites"])
-    if n == 0:
-        yield (
-            f"No {data.unit} has both people with the condition and controls, so nothing can be said about "
-            f"{data.method}."
-        )
-        return
-    where = {
-        "loso": "a site it has never seen",
-        "loio": "a site of an unseen institution",
-        "halves": "a site it has never seen",
-        "cv": "a site it knows",
-    }[data.protocol]
-    new, target = "new " if data.protocol == "cv" else "", data.results.target
-    one, other = ("with the condition", "without") if not target.condition else map(target.with_class, (1, 0))
-    text = f"Shown one {new}person {one} and one {other}, both from {where}, {data.method} ranks the right one higher "
-    text += f"{_times(summary.mean)} times out of 100"
-    if not math.isnan(summary.low):
-        text += f" (95 % interval {_times(summary.low)} to {_times(summary.high)})"
-    yield f"{text}; guessing gives 50."
-    if not math.isnan(summary.next_low):
-        text = f"At {data.next_place} expect {_times(summary.next_low)} to {_times(summary.next_high)} of 100."
-        if data.references:
-            plain = _times(data.references[PLAIN])
-            part = "blocks" in parse_name(bare_name(data.method))[1]
-            same = "all blocks" if part else f"the same {data.words.all_features}"
-            text += f" Plain ridge regression ({PLAIN}) on {same} reaches {plain}."
-        alone = data.mean_beside(data.beside(CONFOUNDS)) if data.against(CONFOUNDS) else math.nan
-        if not math.isnan(alone):
-            text += f" Covariates alone ({CONFOUNDS}), without the brain, reach {_times(alone)}."
-        yield text
-
-
-def _times(auc: float) -> str:
-    return f"{100 * auc:.0f}"
+def plain_sentences(data: ReportData) -> list[str]:
+    """The verdict for somebody who does not know the figure, and beside it what simple methods reach."""
+    pairs = data.comparison.class_pairs
+    sentences = data.target.verdict(data.headline, pairs[pairs["method"] == data.method], data.place)
+    text = ""
+    if data.references:
+        plain = data.target.plainly(data.references[PLAIN])
+        part = "blocks" in parse_name(bare_name(data.method))[1]
+        same = "all blocks" if part else f"the same {data.words.all_features}"
+        text += f" Plain ridge regression ({PLAIN}) on {same} reaches {plain}."
+    alone = data.mean_beside(data.beside(CONFOUNDS)) if data.against(CONFOUNDS) else math.nan
+    if not math.isnan(alone):
+        text += f" Covariates alone ({CONFOUNDS}), without the brain, reach {data.target.plainly(alone)}."
+    if math.isnan(data.summary.next_low):
+        return sentences
+    return [*sentences[:-1], sentences[-1] + text]
 
 
 def _beside(data: ReportData, name: str) -> str:

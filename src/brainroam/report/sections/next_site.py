@@ -131,7 +131,8 @@ def next_site_section(data: ReportData) -> Section:
     if data.protocol == "cv" or math.isnan(data.summary.next_low):
         return Section("next-site", "The next site", render("no_next_site.html", unit=data.unit))
     sites = pd.DataFrame(data.study["sites"])
-    sites["share"] = sites["n_cases"] / sites["n"]
+    if "probability" in data.results.predictions:
+        sites["share"] = sites["n_cases"] / sites["n"]
     if "n_male" in sites:
         sites["male"] = sites["n_male"] / sites["n_sex_known"]
     rows = pd.DataFrame(
@@ -151,15 +152,15 @@ def next_site_section(data: ReportData) -> Section:
         summary=data.summary,
         n=len(data.site_aucs),
         unit=data.unit,
+        head=data.figure.head,
         method=data.method,
         words=data.words,
         ranges=table(rows, columns, "ranges", f"What the {len(sites)} sites of this study are like: is yours?"),
     )
     low, high = data.summary.next_low, data.summary.next_high
     gist = (
-        f"The true AUC of {data.method} at {data.next_place} is expected between {low:.2f} and {high:.2f}, if it "
-        f"is one "
-        f"like these {len(data.site_aucs)}."
+        f"The true {data.figure.head} of {data.method} at {data.next_place} is expected between {low:.2f} and "
+        f"{high:.2f}, if it is one like these {len(data.site_aucs)}."
     )
     return Section("next-site", f"The next {data.unit}", html, gist=gist)
 

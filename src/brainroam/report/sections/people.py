@@ -20,14 +20,14 @@ def people_section(data: ReportData) -> Section:
         "people.html",
         n=len(data.everybody),
         n_scans=len(data.participants),
-        n_cases=int((data.everybody["label"] == 1).sum()),
+        flow=data.target.flow(data.everybody["label"]) if len(data.everybody) else "",
         n_sites=len(sites),
         n_excluded=len(excluded),
         reasons=_reasons(excluded["reason"]),
         atlas=data.study["atlas"],
         words=data.words,
         lacking=_lacking(data.study),
-        sites=_site_table(sites),
+        sites=_site_table(sites, data),
         excluded=table(
             excluded,
             [Column("subject", "Person"), Column("reason", "Reason")],
@@ -54,15 +54,10 @@ def _held_out(data: ReportData) -> int:
     return persons(rows[(rows["method"] == data.method) & (rows["protocol"] == data.protocol)]).nunique()
 
 
-def _site_table(sites: pd.DataFrame):
-    frame = sites.assign(n_controls=sites["n"] - sites["n_cases"], share=sites["n_cases"] / sites["n"])
-    columns = [
-        Column("site", "Site"),
-        Column("n", "People"),
-        Column("n_cases", "With the condition"),
-        Column("n_controls", "Controls"),
-        Column("share", "Share with the condition", fixed(2)),
-    ]
+def _site_table(sites: pd.DataFrame, data: ReportData):
+    labels = data.target.describe(data.everybody) if len(data.everybody) else pd.DataFrame(index=sites["site"])
+    frame = sites.join(labels, on="site")
+    columns = [Column("site", "Site"), Column("n", "People"), *(Column(head, head, _short) for head in labels)]
     if (frame["n_scans"] > frame["n"]).any():
         columns.insert(2, Column("n_scans", "Scans"))
     if "n_male" in frame:
@@ -78,6 +73,11 @@ def _site_table(sites: pd.DataFrame):
     if "tr" in frame:
         columns.append(Column("tr", "TR, s", fixed(2)))
     return table(frame, columns, "sites", "The sites: who was analysed at each of them")
+
+
+def _short(value: float) -> str:
+    """A count, or a number with two digits."""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.2f}"
 
 
 def _mean_sd(row: dict) -> str:

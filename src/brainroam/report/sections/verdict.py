@@ -16,6 +16,7 @@ def verdict_section(data: ReportData) -> Section:
         sentence=verdict_sentence(data),
         against=_against(data),
         facts=list(_facts(data, data.headline)),
+        meaning=data.target.shown[0].meaning,
         chosen=_method_note(data),
     )
     gist = " ".join([verdict_sentence(data), *(f"{text}." for text in data.comparison.added)])
@@ -24,42 +25,42 @@ def verdict_section(data: ReportData) -> Section:
 
 def verdict_sentence(data: ReportData) -> str:
     """Did it work, and what will happen at the next site."""
-    row = data.headline
+    row, head, n = data.headline, data.figure.head, int(data.headline["n_sites"])
     where = {
         "loso": "At a site it has never seen",
         "loio": "At an institution it has never seen",
         "halves": "At a site it has never seen, trained on half of the sites",
         "cv": "For new people at sites it knows",
     }[data.protocol]
-    n = int(row["n_sites"])
     if n == 0:
         return (
-            f"No {data.unit} has both people with the condition and controls, so no AUC of {data.method} can be given."
+            f"At every {data.unit} everybody {data.target.order.lacking}, so no {head} of {data.method} can be given."
         )
-    text = f"{where}, {data.method} has a mean AUC of {row['auc']:.2f}"
+    summary = data.summary
+    text = f"{where}, {data.method} has a mean {head} of {summary.mean:.2f}"
     measured = f"over {n} held-out {data.unit}{'s' * (n != 1)}"
     if row["n_institutions"] < n:
         measured += f" of {counted(int(row['n_institutions']), 'institution', 'institutions')}"
-    if math.isnan(row["auc_low"]):
+    if math.isnan(summary.low):
         return f"{text} {measured}; {row['reason']}."
-    text += f" (95 % interval {span(row['auc_low'], row['auc_high'])}, {measured})"
-    if math.isnan(row["next_low"]):
+    text += f" (95 % interval {span(summary.low, summary.high)}, {measured})"
+    if math.isnan(summary.next_low):
         return f"{text}; {row['reason']}."
-    expected = f"{row['next_low']:.2f} and {row['next_high']:.2f}"
-    return f"{text}; its true AUC at {data.next_place} is expected between {expected} (95 % prediction interval)."
+    expected = f"{summary.next_low:.2f} and {summary.next_high:.2f}"
+    return f"{text}; its true {head} at {data.next_place} is expected between {expected} (95 % prediction interval)."
 
 
 def judge_result(data: ReportData) -> str:
     """What the interval allows to be said, no more."""
-    row = data.headline
-    if math.isnan(row["auc_low"]):
+    summary, chance = data.summary, data.figure.chance
+    if math.isnan(summary.low):
         return ""
-    if row["auc_low"] <= 0.5:
+    if summary.low <= chance:
         return f"These data do not show that it is better than guessing. {_beside_others(data)}".strip()
     text = "It is better than guessing on average"
-    if row["next_low"] <= 0.5:
+    if summary.next_low <= chance:
         text += f", but at {data.next_place} it may be no better than guessing"
-    elif row["next_low"] > 0.5:
+    elif summary.next_low > chance:
         text += f", and is expected to be so at {data.next_place}"
     return f"{text}. {_beside_others(data)}".strip()
 
@@ -95,17 +96,19 @@ def _against(data: ReportData) -> list[str]:
 
 
 def _facts(data: ReportData, row: dict):
-    has_interval, following = not math.isnan(row["auc_low"]), not math.isnan(row["next_low"])
-    yield (
-        "Mean AUC",
-        number(row["auc"]),
-        f"95 % interval {span(row['auc_low'], row['auc_high'])}" if has_interval else "",
-    )
-    if following:
-        yield f"Next {data.unit}", span(row["next_low"], row["next_high"]), "95 % prediction interval of the AUC"
-    if row["worst_site"]:
+    summary, head = data.summary, data.figure.head
+    interval = "" if math.isnan(summary.low) else f"95 % interval {span(summary.low, summary.high)}"
+    yield f"Mean {head}", number(summary.mean), interval
+    if not math.isnan(summary.next_low):
+        following = span(summary.next_low, summary.next_high)
+        yield f"Next {data.unit}", following, f"95 % prediction interval of the {head}"
+    if row.get("worst_site"):
         yield f"Worst {data.unit}", number(row["worst_auc"]), row["worst_site"]
-    yield "Balanced accuracy", number(row["balanced_acc"]), "at the threshold learned elsewhere"
+    for column in data.target.shown:
+        if column.names[0] in data.target.headlines:
+            yield column.head.capitalize(), column.form(row[column.names[0]]), f"in units of {data.target.name}"
+    if "balanced_acc" in row:
+        yield "Balanced accuracy", number(row["balanced_acc"]), "at the threshold learned elsewhere"
     scans = f"{len(data.participants)} scans, " if len(data.participants) > len(data.everybody) else ""
     yield "People", str(len(data.everybody)), f"{scans}{len(data.study['sites'])} sites"
 

@@ -121,6 +121,8 @@ def methods_section(data: ReportData) -> Section:
         facts=facts,
         data=data,
         protocol=PROTOCOL[data.protocol],
+        rule=data.target.order.rule.replace("site", data.unit),
+        model=data.target.order.model.format(unit=data.unit),
         families=data.comparison.families,
         ablated=[name for family in ablations(data.names) for name in family.values() if name not in data.compared],
         n_settings=sum(len(family) for over in (BUDGET, WINDOW) for family in sweeps(data.names, over)),
@@ -173,7 +175,7 @@ def _render_checklist(template: str, shown: Markup, filled: pd.Series) -> Markup
 
 def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     """Key and answer, for every question that the run can say something about."""
-    row, unit = data.headline, data.unit
+    unit = data.unit
     shortcuts = [item for item in findings(data) if str(item.get("code", "")).startswith("label-by-")]
     yield "eligible", _left_out(facts)
     if data.check is not None:
@@ -183,8 +185,8 @@ def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "measured", f"The same for all: {data.words.inputs}{site_table}."
     yield (
         "size",
-        f"{facts.cases} people with the condition and {facts.people - facts.cases} controls of {facts.sites} sites; "
-        f"95 % interval of the AUC {span(row['auc_low'], row['auc_high'])}.",
+        f"{facts.flow} of {facts.sites} sites; 95 % interval of the {data.figure.head} "
+        f"{span(data.summary.low, data.summary.high)}.",
     )
     yield "everybody", f"{_left_out(facts)} No reason depends on the result." if facts.excluded else _left_out(facts)
     absent = f"{data.words.feature}s that somebody lacks"
@@ -194,8 +196,8 @@ def _risks(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
         yield "leakage", f"Held-out data were corrupted, and effects of that were looked for. {found}"
     held = {"cv": "New people of known sites were held out"}.get(data.protocol, f"Every {unit} was held out once")
     yield "overfitting", f"{held}; tuning and thresholds use inner folds of the training sites."
-    yield "imbalance", "AUC and balanced accuracy do not depend on the balance; probabilities state their prevalence."
-    yield "measures", "AUC, balanced accuracy, Brier score, calibration slope and intercept, each with its place above."
+    yield "imbalance", data.target.balance
+    yield "measures", f"{data.target.metrics_in_words.format(unit=data.unit)}, each with its place above."
     if data.protocol != "cv":
         yield "clusters", f"Results are per {unit}, and intervals take {unit}s as the unit."
     if len(data.groups):
@@ -225,7 +227,6 @@ def _answers(data: ReportData, facts: Facts) -> dict[str, str]:
 
 def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     """Item and answer, for every item the run can answer."""
-    controls = facts.people - facts.cases
     row, unit = data.headline, data.unit
     yield (
         "5a",
@@ -235,7 +236,7 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "6b", _left_out(facts)
     steps = "".join(f"; {step}" for step in data.study.get("prepared", []))
     yield "7", f"{data.words.inputs}{steps}. Preprocessing is for the authors to add."
-    yield "8a", "Binary label, 1 with the condition and 0 control, as recorded by the sites."
+    yield "8a", f"{data.target.outcome}, as recorded by the sites."
     over_time = " and its changes over time" if data.words.has_time else ""
     read = [f"connectivity between regions{over_time}"] if data.words.has_regions else []
     read += ["the columns of tables"] if "table" in data.words.kinds.values() else []
@@ -256,18 +257,17 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
         yield "12d", f"Random-effects model over {unit}s, forest plot{following}."
     yield (
         "12e",
-        "AUC, accuracy, balanced accuracy, sensitivity, specificity, Brier score, calibration slope and intercept.",
+        f"{data.target.metrics_in_words.format(unit=unit)}.",
     )
     yield "12f", "None: calibration is learned on the training sites and not updated on the held-out one."
     yield "12g", "Scores, calibrated probabilities and thresholds come from the training sites alone."
     yield (
         "13",
-        f"{facts.cases} people with the condition and {controls} controls; balanced accuracy and AUC do not "
-        f"depend on the balance.",
+        f"{facts.flow}. {data.target.balance}",
     )
     by_group = " and by sex, age and motion" if len(data.groups) else "; not by sex or age group"
     yield "14", f"Performance is given per {unit}{by_group}."
-    yield "15", "A score, a calibrated probability, and a class at the threshold learned on the training sites."
+    yield "15", data.target.answers
     yield "16", f"Every {unit} is evaluation data once and training data otherwise; site table under Participants."
     yield (
         "18f",
@@ -275,12 +275,13 @@ def _filled(data: ReportData, facts: Facts) -> Iterator[tuple[str, str]]:
     )
     yield "20a", "Flow and site table under Participants."
     yield "20b", "Site table under Participants."
-    yield "21", f"{facts.counted}, {facts.cases} with the condition; at each fold all but the held-out {unit}."
+    yield "21", f"{facts.counted}, {facts.flow}; at each fold all but the held-out {unit}."
     yield "22", "brainroam fit writes the model with all its parameters; see also Scaffold."
     yield "23a", verdict_sentence(data)
+    worst = f"Worst {unit}: AUC {number(row['worst_auc'])} {row['worst_site']}. " if row.get("worst_site") else ""
     yield (
         "23b",
-        f"Worst {unit}: AUC {number(row['worst_auc'])} {row['worst_site']}; heterogeneity under Site by site.",
+        f"{worst}Heterogeneity under Site by site.",
     )
     yield "24", "The model was not updated."
     yield (

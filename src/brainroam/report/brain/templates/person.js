@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { pathways, sites } = JSON.parse(document.getElementById("person-data").textContent);
+  const { pathways, sites, said } = JSON.parse(document.getElementById("person-data").textContent);
   const select = document.getElementById("person"), body = document.getElementById("person-table").tBodies[0];
   const people = [];
   for (const [site, members] of sites) {
@@ -12,7 +12,6 @@
     }
     select.append(group);
   }
-  const LABELS = { 0: "without the condition", 1: "with the condition" };
   function bar(kind, share) {
     const whole = document.createElement("span"), part = document.createElement("i");
     whole.className = kind === "gate" ? "bar whole" : "bar";
@@ -30,9 +29,9 @@
   }
   function show() {
     const person = people[Number(select.value)];
-    const known = person.label === null ? "" : `, labelled ${LABELS[person.label]}`;
+    const known = person.known ? `, labelled ${person.known}` : "";
     document.getElementById("person-said").textContent =
-      `${person.subject} of ${person.site}${known}: probability of the condition ${person.probability.toFixed(2)}.`;
+      `${person.subject} of ${person.site}${known}: ${said} ${person.said.toFixed(2)}.`;
     const largest = Math.max(...person.rows.map((row) => Math.abs(row[2])), 1e-12);
     body.replaceChildren(...person.rows.map(([pathway, gate, contribution]) => {
       const line = document.createElement("tr");
