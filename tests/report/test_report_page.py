@@ -259,7 +259,7 @@ def test_a_site_whose_codes_were_swapped_is_doubted(tmp_path):
     cohort = brainroam.make_cohort(n_sites=5, n_per_site=24, n_rois=8, seed=2)
     runs = pretend(tmp_path / "runs", cohort, ["fc-ridge"], shift=2.0, swapped=["S04"])
     page = brainroam.write_report(runs, tmp_path / "report.html").read_text()
-    assert "Scores are reversed at S04" in page and "people with the condition and controls are swapped there" in page
+    assert "Scores are reversed at S04" in page and "codes of cases and controls are swapped there" in page
     assert concerns_of(parse(tmp_path / "report.html"))[0] == "Scores are reversed at S04."
     assert "At S04 the interval lies below guessing (0.5)" in page
     fair = pretend(tmp_path / "fair", cohort, ["fc-ridge"], shift=2.0)
@@ -372,7 +372,7 @@ def test_sites_with_one_class_have_no_figures_rather_than_wrong_ones(tmp_path):
     apart = cohort.with_columns(pd.DataFrame({"site": half + cohort.table["label"].map({0: " controls", 1: " cases"})}))
     runs = pretend(tmp_path / "runs", apart, ["core", "fc-ridge"])
     page = parse(brainroam.write_report(runs, tmp_path / "r.html"))
-    assert "No site has both people with the condition and controls" in text_of(page, "verdict")
+    assert "No site has both cases and controls" in text_of(page, "verdict")
     assert not re.search(r"\bnan\b", page.find("body").text_content())
 
 
@@ -382,6 +382,6 @@ def test_the_first_lines_say_what_is_called_the_condition_and_which_blocks_there
     predicting = with_target(table.with_block("more", table, "anatomy"), "sex")
     results = brainroam.evaluate(predicting, ["fc-ridge", "confounds"], tuning="fast")
     page = brainroam.write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "with the condition: sex male) at 4 sites, blocks anatomy, more" in page
+    assert "with sex male) at 4 sites, blocks anatomy, more" in page
     assert "one person with sex male and one with sex female" in page
     assert "Head motion is not known for anybody.</strong>" not in page  # of tables nobody expects it

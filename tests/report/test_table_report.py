@@ -49,7 +49,7 @@ def test_the_page_of_a_number_is_about_one_protocol(tmp_path):
     brainroam.evaluate(cohort, methods, protocol="loso", out=out, tuning="fast")
     brainroam.evaluate(cohort, methods, protocol="cv", out=out, tuning="fast")
     page = brainroam.write_report(out, tmp_path / "report.html").read_text()
-    assert "3 sites" in page and "in-distribution folds; brainroam compare shows it" in page
+    assert "at 3 sites" in page and "In-distribution folds: new people at known sites" in page
 
 
 def test_the_page_of_a_number_shows_what_goes_with_it(tmp_path):
@@ -59,6 +59,6 @@ def test_the_page_of_a_number_shows_what_goes_with_it(tmp_path):
     page = brainroam.write_report(tmp_path / "runs", tmp_path / "r.html", figures=tmp_path / "figures").read_text()
     assert "A pathway is a column that goes with age in the same direction at most training sites" in page
     assert "Larger where age is higher: the ten largest" in page
-    scaffold = page[page.index("<summary>Scaffold") : page.index("The columns</h4>")]
+    scaffold = page[page.index('id="scaffold-title"') : page.index("The columns</h4>")]
     assert "with the condition" not in scaffold
     assert (tmp_path / "figures" / "columns.png").exists()

@@ -170,7 +170,7 @@ def show_comparison(comparison: Comparison, json: bool) -> None:
         console.print()
     _print_summary(console, comparison.table, target, explain=False)
     console.print()
-    console.print(_bullets([f"{name}: {text}" for name, text in comparison.verdicts.items()], ""))
+    console.print(Text(visible(comparison.verdicts[main_method(comparison.verdicts)])))
     show = _print_number_confounding if target.is_number else _print_confounding
     _print_by_protocol(console, comparison.confounding, show)
     for lines, style in ((comparison.sentences, ""), ([*comparison.families, *comparison.notes], "dim")):

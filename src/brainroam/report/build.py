@@ -9,7 +9,7 @@ from brainroam import __version__
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_and_scans
 from brainroam.errors import listed
-from brainroam.evaluation.results import Results, load_studies
+from brainroam.evaluation.results import Results
 from brainroam.evaluation.splits import TITLES
 from brainroam.report import figures
 from brainroam.report.brain.people import embedding_section, gates_section
@@ -133,8 +133,7 @@ def write_report(
     >>> brainroam.write_report(folder / "runs", folder / "report.html").name
     'report.html'
     """
-    results = runs if isinstance(runs, Results) else load_studies(runs, partial=True, data=data)
-    content = read_data(results, method, data)
+    content = read_data(runs, method, data)
     first = first_section(content)
     chapters = [
         Chapter(id, _question_for(question, content), tuple(make(content) for make in makers))

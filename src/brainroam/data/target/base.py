@@ -9,7 +9,8 @@ Each kind is a subclass, in a file of its own: `TwoClasses`, `Classes`, `Number`
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -306,6 +307,19 @@ class Target:
     def over_sites(self, sites: pd.DataFrame, models: "Models") -> dict[str, Any]:
         """What sites (rows of `at_site`, seeds averaged) say of one method beside its order."""
         raise NotImplementedError
+
+    @staticmethod
+    def with_more(row: Mapping[str, Any], place: Place, form: Callable[[float], str]) -> str:
+        """What makes an interval wide where sites are few, and what twice as many would leave of it; else nothing.
+
+        >>> row = {"n_sites": 6, "more_low": 0.52, "more_high": 0.91}
+        >>> Target.with_more(row, Place("", "", "site"), "{:.2f}".format)
+        ' (few sites make that wide: 12 like these would leave 0.52 to 0.91)'
+        """
+        if not math.isfinite(row.get("more_low", math.nan)):
+            return ""
+        left = f"{form(row['more_low'])} to {form(row['more_high'])}"
+        return f" (few {place.unit}s make that wide: {2 * row['n_sites']} like these would leave {left})"
 
     def verdict(self, row: Mapping[str, Any], pairs: pd.DataFrame, place: Place) -> list[str]:
         """The result of a method in one or two plain sentences.

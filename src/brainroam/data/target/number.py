@@ -225,10 +225,11 @@ class Number(Target):
         elif math.isnan(row["next_low"]):
             order = f"Order: r {r} within {sites} ({span}); {row['reason']}"
         elif row["next_low"] > 0:
-            order = f"Order travels (r {r} within {sites}, {following} {after})"
+            more = self.with_more(row, place, two_digits)
+            order = f"Order travels (r {r} within {sites}, {following} {after}{more})"
         else:
             order = f"Order travels on average (r {r} within {sites}, {span}) but not to every {place.unit}"
-            order += f" ({following} {after})"
+            order += f" ({following} {after}{self.with_more(row, place, two_digits)})"
         small = row["off"] <= sites_number.SMALL * row["spread"]
         # The level of a constant may be right everywhere: it says something of predictions that order people.
         level = "Level does not travel" if not small else "Level travels" if row["next_low"] > 0 else "Level"

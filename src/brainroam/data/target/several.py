@@ -242,7 +242,8 @@ class Classes(Target):
             facts += f", {100 * row['low']:.1f} to {100 * row['high']:.1f}"
         else:
             span = f"{100 * row['next_low']:.1f} to {100 * row['next_high']:.1f}"
-            facts += f", {place.following.removeprefix('the ')} {span}"
+            more = self.with_more(row, place, lambda value: f"{100 * value:.1f}")
+            facts += f", {place.following.removeprefix('the ')} {span}{more}"
         facts += f"; {100 * row['balanced_acc']:.1f} % called right, {100 / len(self.classes):.1f} % by chance"
         if not by_outcome[True]:
             return [f"The classes cannot be told apart ({facts}): {listed(by_outcome[False], 6)}."]

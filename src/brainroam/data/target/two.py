@@ -211,7 +211,8 @@ one higher 72 times out of 100 (95 % interval 66 to 78); guessing gives 50.
         ]
         if math.isfinite(row["next_low"]):
             following = f"{100 * row['next_low']:.0f} to {100 * row['next_high']:.0f} of 100"
-            sentences.append(f"At {place.following} expect {following}.")
+            more = self.with_more(row, place, lambda value: f"{100 * value:.0f}")
+            sentences.append(f"At {place.following} expect {following}{more}.")
         return sentences
 
 

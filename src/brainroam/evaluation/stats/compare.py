@@ -206,9 +206,10 @@ def summarise(scores: pd.DataFrame, predictions: pd.DataFrame, target: Target = 
     Columns: ``n_sites`` that have the figure (folds for ``cv``) of ``of_sites`` where some method has one,
     ``n_institutions``, the mean of the figure over sites (``auc`` or ``r``) with its 95 % interval (``auc_low`` and
     ``auc_high`` of two classes, else ``low`` and ``high``), the prediction interval ``next_low`` to ``next_high`` for
-    its true value at the next site (one measured there on few people scatters more), ``tau``, how much sites differ
-    (on the scale of the model); limits that the data cannot support are NaN and ``reason`` says why; then what the
-    target says of sites beside the order (`Target.over_sites`), and the ``verdict`` in words.
+    its true value at the next site (one measured there on few people scatters more), ``more_low`` and ``more_high``,
+    what twice as many sites like these, of fewer than `site_scores.FEW_SITES`, would leave of it, ``tau``, how much
+    sites differ (on the scale of the model); limits that the data cannot support are NaN and ``reason`` says why; then
+    what the target says of sites beside the order (`Target.over_sites`), and the ``verdict`` in words.
     """
     scores, predictions = _check(scores, predictions, target)
     by_protocol = gather_all(predictions, target)
@@ -277,6 +278,7 @@ def _table(scores: pd.DataFrame, by_protocol: list[SiteScores], between: pd.Data
             people = counts.reindex(per_site.index).fillna(per_site)
             of_sites = per_site.assign(**{name: people[name] for name in people}).reset_index()
             low, high = target.order.ends
+            more_low, more_high = item.of_more(method)
             row = {
                 "protocol": item.protocol,
                 "method": method,
@@ -289,6 +291,8 @@ def _table(scores: pd.DataFrame, by_protocol: list[SiteScores], between: pd.Data
                 high: judged.high,
                 "next_low": judged.next_low,
                 "next_high": judged.next_high,
+                "more_low": more_low,
+                "more_high": more_high,
                 "tau": judged.tau,
                 "reason": judged.reason,
             }

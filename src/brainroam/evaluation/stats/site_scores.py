@@ -19,6 +19,7 @@ from brainroam.evaluation.stats.paired import CorrectedT, left_out_t, nadeau_ben
 from brainroam.evaluation.stats.verdict import Verdict
 
 COLUMNS = ("method", "protocol", "site", "seed", "subject", "label")
+FEW_SITES = 12  # below which a verdict says what more sites would bring
 WORKS = 0.6  # AUC of other sites from which one below chance is no chance
 #: Why a protocol does not predict the next site, whatever the data and whatever is predicted.
 WITHOUT_NEXT = {
@@ -128,9 +129,23 @@ class SiteScores:
             return replace(judged, next_low=np.nan, next_high=np.nan, tau=np.nan, reason=reason)
         return judged
 
-    def _judge(self, method: str) -> Verdict:
+    def _judge(self, method: str, times: int = 1) -> Verdict:
         j = self.methods.index(method)
-        return self.target.order.judge(self.values[:, j], self.counts, self.parts[:, j], models)
+        values, counts, parts = (
+            np.concatenate([part] * times) for part in (self.values[:, j], self.counts, self.parts[:, j])
+        )
+        return self.target.order.judge(values, counts, parts, models)
+
+    def of_more(self, method: str) -> tuple[float, float]:
+        """The interval of the next site that twice as many sites like these would leave; NaN where none is given.
+
+        What few sites leave open is mostly how much sites differ: had twice as many the results of these, that would
+        be known better, and so would the mean.
+        """
+        if len(self.sites) >= FEW_SITES or np.isnan(self.verdict(method).next_low):
+            return np.nan, np.nan
+        more = self.by_institution()._judge(method, 2)
+        return more.next_low, more.next_high
 
     def _over_folds(self, method: str) -> Verdict:
         """Mean and interval over in-distribution folds, which share training people; nothing of the next site."""

@@ -17,7 +17,8 @@ from brainroam.report.tables import OVER, Column, column_of, number, p_value, sp
 
 def comparison_section(data: ReportData) -> Section:
     """Every method against the method of the report."""
-    if len(data.compared) == 1:
+    others = _other_protocols(data)
+    if len(data.compared) == 1 and not others:
         command = data.command("loso", "--methods fc-ridge,confounds,majority")
         return missing("comparison", "Comparison of methods", "Other methods to compare with", command)
     drawing = Drawing(
@@ -42,7 +43,7 @@ def comparison_section(data: ReportData) -> Section:
         method=data.method,
         protocol=data.protocol,
         unit=data.unit,
-        others=_other_protocols(data),
+        others=others,
         described=gather_facts(data).methods,
     )
     return Section("comparison", "Comparison of methods", html, (drawing,))

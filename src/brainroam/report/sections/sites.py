@@ -27,10 +27,16 @@ def sites_section(data: ReportData) -> Section:
         *map(column_of, data.target.shown_at_site),
     ]
     order = data.target.order
+    caption = f"{data.method} at every held-out {data.unit}, seeds averaged"
     html = render(
         "sites.html",
         figures=[inline(made) for made in drawings],
-        table=table(metrics, columns, "by-site", f"{data.method} at every held-out {data.unit}, seeds averaged"),
+        table=table(
+            metrics,
+            columns,
+            f"{data.figure.name}-by-site",
+            f"{data.method} at every held-out {data.unit}, seeds averaged",
+        ),
         unit=data.unit,
         spread=_spread(data),
         one_class=_without(data, f"No {data.figure.head} where everybody {order.lacking}"),
@@ -80,7 +86,9 @@ def _every(data: ReportData) -> Markup:
     wide: pd.DataFrame = data.site_scores.pivot(index="site", columns="method", values=data.figure.name)[data.compared]
     order = data.comparison.table["method"]
     columns = [Column("site", data.unit.capitalize()), *(Column(name, name, fixed(2)) for name in order)]
-    return table(wide.reset_index(), columns, "by-site-and-method", f"{head} of every method, seeds averaged")
+    return table(
+        wide.reset_index(), columns, f"{data.figure.name}-by-site-and-method", f"{head} of every method, seeds averaged"
+    )
 
 
 def _pairs(data: ReportData) -> list[Markup]:
