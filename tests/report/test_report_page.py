@@ -120,7 +120,7 @@ def test_every_column_that_needs_it_is_explained(full_report):
         titles = [cell.get("title") for cell in found.xpath("./thead/tr/th")][1:]
         legend = found.getparent().getnext().text_content()
         unexplained = [cell.text_content() for cell in found.xpath("./thead/tr/th")[1:] if not cell.get("title")]
-        assert set(unexplained) <= {"Sites", "Folds", "People", "With the condition"}, unexplained
+        assert set(unexplained) <= {"Sites", "Folds", "People", "With the condition", "Controls"}, unexplained
         assert all(title in legend for title in titles if title)
 
 

@@ -31,12 +31,7 @@ def sites_section(data: ReportData) -> Section:
     html = render(
         "sites.html",
         figures=[inline(made) for made in drawings],
-        table=table(
-            metrics,
-            columns,
-            f"{data.figure.name}-by-site",
-            f"{data.method} at every held-out {data.unit}, seeds averaged",
-        ),
+        table=table(metrics, columns, f"{data.figure.name}-by-site", caption),
         unit=data.unit,
         spread=_spread(data),
         one_class=_without(data, f"No {data.figure.head} where everybody {order.lacking}"),
