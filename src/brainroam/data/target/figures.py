@@ -49,8 +49,6 @@ class Figure:
         How a value is written, a difference that one would like to find, one that was found, and one with its interval.
     axis : str
         Beside the axis of a picture.
-    form : callable
-        How a value is written.
     """
 
     name: str

@@ -179,5 +179,5 @@ def _scatter(axes, at: np.ndarray, groups: pd.Series, colours: Sequence[str]) ->
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_color(RULE)
-    if len(names) <= 24:
+    if 0 < len(names) <= 24:
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7.5, handletextpad=0.1, borderpad=0.2)
