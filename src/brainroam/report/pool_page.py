@@ -9,51 +9,65 @@ import pandas as pd
 from pandas.api.types import is_float_dtype
 
 from brainroam import __version__
-from brainroam.data.target import Classes, Target
+from brainroam.data.target import TWO_CLASSES, Classes, Number, Target
+from brainroam.data.target.figures import amount
+from brainroam.data.target.sites_number import level_off
 from brainroam.errors import SummaryError
 from brainroam.evaluation.run_records import plain
-from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.metrics import RULE, over_sites, site_weights
-from brainroam.evaluation.stats.paired import compare_pairs
-from brainroam.evaluation.stats.target_comparison import LeftOut, describe_points_added
-from brainroam.evaluation.stats.verdict import Verdict, site_intervals, verdict
+from brainroam.evaluation.stats import verdict as models
+from brainroam.evaluation.stats.blocks_added import LeftOut, describe_added
+from brainroam.evaluation.stats.compare import WHOLE_BLOCKS, compare_pairs_of
+from brainroam.evaluation.stats.families import Family
+from brainroam.evaluation.stats.site_scores import SiteScores
+from brainroam.evaluation.stats.verdict import Verdict
 from brainroam.evaluation.tables import read_table
 from brainroam.execution.federation.pool import WITHOUT
 from brainroam.report import figures
 from brainroam.report.data import Summary
-from brainroam.report.figures import draw_forest, drawing
+from brainroam.report.figures import drawing
 from brainroam.report.page import Drawing, render
 from brainroam.report.sections.first import SiteForestDisplay
 from brainroam.report.tables import Column, fixed, table
 from brainroam.utils.files import write_text
 
 CAPTION = (
-    "AUC at each hospital of a model learned from the summaries of the others, with 95 % intervals, their mean, and "
-    "where the AUC of the next site is expected."
+    "{head} at each hospital of a model learned from the summaries of the others, with 95 % intervals, their mean, and "
+    "where the {head} of the next site is expected."
 )
-PLAIN = (
-    "Each hospital by a model learned from the summaries of the others, with a 95 % interval for that hospital alone."
-)
+POOLED = "pooled core"
 
 
 def describe_blocks_added(scores: pd.DataFrame) -> list[str]:
     """What each block adds to the others, which keep the weights that they have in the sum; nothing of one block."""
     without = _without(scores)
+    if not without:
+        return []
+    target = _target(scores)
+    order, counts = target.order, _counts(scores, target)
+    columns = scores[[order.figure.name, *without]].to_numpy(dtype=float)
+    gathered = SiteScores(
+        "loso",
+        target,
+        [POOLED, *without],
+        scores["site"].astype(str).tolist(),
+        [],
+        counts,
+        columns,
+        np.zeros((*columns.shape, 0)),
+        np.ones(columns.shape, dtype=int),
+        np.nan,
+        scores["site"].astype(str).tolist(),
+        "site",
+    )
     blocks = [name.removeprefix(WITHOUT) for name in without]
     parts = [
-        LeftOut("pooled core", name, block, " and ".join(other for other in blocks if other != block))
+        LeftOut(POOLED, name, block, " and ".join(other for other in blocks if other != block))
         for name, block in zip(without, blocks, strict=True)
     ]
-    if not parts:
-        return []
-    is_number = "r" in scores
-    values = scores[["r" if is_number else "auc", *without]].set_axis(["pooled core", *without], axis=1)
-    pairs = [(part.whole, part.without) for part in parts]
-    if is_number:
-        rows, say = numbers.compare_orders(values, scores["n"], pairs), numbers.describe_block_order
-    else:
-        rows, say = compare_pairs(values, _weights(scores), pairs), describe_points_added
-    return [say(row, part, "site") for row, part in zip(rows.itertuples(), parts, strict=True)]
+    rows = compare_pairs_of(gathered, Family(WHOLE_BLOCKS, [(part.whole, part.without) for part in parts]))
+    return [
+        describe_added(row, part, gathered.place, target) for row, part in zip(rows.itertuples(), parts, strict=True)
+    ]
 
 
 def _without(scores: pd.DataFrame) -> list[str]:
@@ -61,18 +75,19 @@ def _without(scores: pd.DataFrame) -> list[str]:
     return [name for name in scores if name.startswith(WITHOUT)]
 
 
-def _weights(scores: pd.DataFrame) -> pd.Series:
-    """The weight of each site in a mean of AUCs."""
-    if "n_cases" in scores:
-        cases = scores["n_cases"].to_numpy()
-        return pd.Series(site_weights(cases, scores["n"].to_numpy() - cases))
-    m = classes.counted_people(scores, _target(scores))
-    return pd.Series(site_weights(m, m))
-
-
 def _target(scores: pd.DataFrame) -> Target:
-    """Several classes, as the columns name them."""
+    """What was predicted, as the columns of a pool's scores tell."""
+    if "r" in scores:
+        return Number("number")
+    if "n_cases" in scores:
+        return TWO_CLASSES
     return Classes("class", tuple(name.removeprefix("n_") for name in scores if name.startswith("n_")))
+
+
+def _counts(scores: pd.DataFrame, target: Target) -> np.ndarray:
+    """People of each group at each site."""
+    rows = scores.assign(n_controls=scores["n"] - scores["n_cases"]) if "n_cases" in scores else scores
+    return rows[list(target.order.counted)].to_numpy()
 
 
 def is_pool(folder: Path) -> bool:
@@ -86,9 +101,7 @@ def write_pool_page(folder: Path, out: Path | None = None) -> list[str]:
         scores = read_table(folder / "scores.csv")
     except OSError as error:
         raise SummaryError(f"{folder} has no scores yet: its third round is not done") from error
-    content = (
-        _of_number(scores) if "r" in scores else _of_classes(scores) if "n_cases" not in scores else _of_two(scores)
-    )
+    content = _content(scores, _target(scores))
     lines = [*content.lines, *describe_blocks_added(scores)]
     write_text(folder / "next_site.json", json.dumps(plain(vars(content.verdict)), indent=1) + "\n")
     page = render(
@@ -119,74 +132,43 @@ class Content(NamedTuple):
     picture: Drawing
 
 
-def _of_two(scores: pd.DataFrame) -> Content:
-    cases = scores["n_cases"].to_numpy()
-    controls, auc = (scores["n"] - scores["n_cases"]).to_numpy(), scores["auc"].to_numpy()
-    judged, (low, high) = verdict(auc, cases, controls), site_intervals(auc, cases, controls)
-    sites = scores[["site", "n", "n_cases", "auc"]].assign(low=low, high=high).sort_values("auc", ascending=False)
-    lowest = over_sites(scores)
-    worst = f", lowest {lowest['worst_auc']:.3f} ({lowest['worst_site']})" if lowest["worst_site"] else ""
-    first = f"mean AUC over {judged.n_sites} held-out sites {judged.mean:.3f}{worst}; {RULE}"
-    shown = sites.rename(
-        columns={"n": "people", "n_cases": "with the condition", "auc": "AUC", "low": "from", "high": "to"}
-    )
-    summary = Summary(judged.mean, judged.low, judged.high, judged.next_low, judged.next_high)
-    picture = drawing("sites", CAPTION, SiteForestDisplay(sites.reset_index(drop=True), summary))
-    return Content(_sentences(first, "AUC", judged), shown, judged, picture)
-
-
-def _of_classes(scores: pd.DataFrame) -> Content:
-    target = _target(scores)
-    judged, _ = classes.summary(
-        scores.assign(**dict.fromkeys(("acc", "balanced_acc", "brier", "log_loss"), np.nan)), target
-    )
-    auc, m = scores["auc"].to_numpy(), classes.counted_people(scores, target)
-    low, high = site_intervals(auc, m, m)
-    untold = ["method", "protocol", "auc_variance", "class_variance", *_without(scores)]
-    sites = scores.drop(columns=untold).assign(low=low, high=high)
-    sites = sites.sort_values("auc", ascending=False)
-    first = f"mean AUC of each class against the rest over {judged.n_sites} held-out sites {judged.mean:.3f}; "
-    first += classes.RULE
-    shown = sites.rename(columns={"n": "people", "auc": "AUC", "low": "from", "high": "to"})
-    picture = _forest(sites, "auc", 0.5, "AUC, mean over classes")
-    return Content(_sentences(first, "AUC", judged), shown, judged, picture)
-
-
-def _of_number(scores: pd.DataFrame) -> Content:
-    """Order and level; errors of single people, and so those of a constant, are not known to the pool."""
-    z, off = numbers.order_of_sites(scores), numbers.level_off(scores)
-    mean, low, high, next_low, next_high = np.tanh([z.mean, z.low, z.high, z.next_low, z.next_high]).tolist()
-    judged = Verdict(z.n_sites, mean, low, high, next_low, next_high, z.tau, z.reason)
-    low, high = numbers.order_intervals(scores["r"].to_numpy(), scores["n"].to_numpy())
-    sites = (
-        scores[["site", "n", "r"]].assign(low=low, high=high, level=scores["level"]).sort_values("r", ascending=False)
-    )
-    first = f"mean correlation within {judged.n_sites} held-out sites {judged.mean:.3f}"
-    spread = float(np.average(scores["sd"], weights=scores["n"]))
-    lines = _sentences(first, "correlation", judged)
-    steps = [name for name in scores if name.startswith("n_")]
-    unit, scale = (" steps", "") if steps else ("", ", on the scale that is learned")
-    lines.append(
-        f"level: expect to be off by {numbers.amount(off)}{unit} at the next site{scale}; people of one site differ by "
-        f"{numbers.amount(spread)}{unit} (standard deviation)"
-    )
-    shown = sites.rename(columns={"n": "people", "low": "from", "high": "to", "level": f"level off by{unit}"})
-    shown = shown.join(scores[steps].rename(columns=lambda name: f"at {name.removeprefix('n_')}"))
-    return Content(lines, shown, judged, _forest(sites, "r", 0.0, "Correlation within the site"))
-
-
-def _forest(sites: pd.DataFrame, figure: str, chance: float, label: str) -> Drawing:
-    value, ends = sites[figure].to_numpy(), (sites["low"].to_numpy(), sites["high"].to_numpy())
-    people = sites["n"].to_numpy()
-    return Drawing("sites", PLAIN, lambda: draw_forest(sites["site"].tolist(), value, ends, people, chance, label))
-
-
-def _sentences(first: str, figure: str, judged: Verdict) -> list[str]:
-    lines = [first]
-    if judged.low == judged.low:
+def _content(scores: pd.DataFrame, target: Target) -> Content:
+    """Hospitals and the next one; errors of single people are not known to the pool."""
+    order, figure, counts = target.order, target.order.figure, _counts(scores, target)
+    values = scores[figure.name].to_numpy(dtype=float)
+    own = [name for name in ("auc_variance", "class_variance") if name in scores]
+    judged = order.judge(values, counts, scores[own].to_numpy(dtype=float), models)
+    low, high = order.intervals(values, counts, models)
+    told = [name for name in scores if name not in ("method", "protocol", *own, *_without(scores))]
+    sites = scores[told].assign(low=low, high=high).sort_values(figure.name, ascending=False).reset_index(drop=True)
+    mean = figure.words if figure.words.endswith("sites") else f"{figure.words} over {judged.n_sites} held-out sites"
+    lines = [f"{mean} {judged.mean:.3f}{_worst(sites, target)}; {order.rule}"]
+    if np.isfinite(judged.low):
         lines.append(f"95 % interval of the mean {judged.low:.3f} to {judged.high:.3f}")
-    if judged.next_low == judged.next_low:
+    if np.isfinite(judged.next_low):
+        expected = f"between {judged.next_low:.3f} and {judged.next_high:.3f} (95 %)"
+        lines.append(f"the next site's {figure.head} is expected {expected}")
+    lines += [judged.reason] if judged.reason else []
+    steps = [name for name in scores if name.startswith("n_") and name not in order.counted]
+    unit, scale = (" steps", "") if steps else ("", ", on the scale that is learned")
+    if "level" in scores:
+        off, spread = level_off(scores, models), float(np.average(scores["sd"], weights=scores["n"]))
         lines.append(
-            f"the next site's {figure} is expected between {judged.next_low:.3f} and {judged.next_high:.3f} (95 %)"
+            f"level: expect to be off by {amount(off)}{unit} at the next site{scale}; people of one site differ by "
+            f"{amount(spread)}{unit} (standard deviation)"
         )
-    return [*lines, *([judged.reason] if judged.reason else [])]
+    words = {"n": "people", "n_cases": "with the condition", figure.name: figure.head, "low": "from", "high": "to"}
+    words |= {"level": f"level off by{unit}", **{name: f"at {name.removeprefix('n_')}" for name in steps}}
+    hidden = [name for name in ("error_sd", "sd", "gain_se") if name in sites]
+    summary = Summary(judged.mean, judged.low, judged.high, judged.next_low, judged.next_high)
+    picture = drawing("sites", CAPTION.format(head=figure.head), SiteForestDisplay(sites, summary, figure=figure))
+    return Content(lines, sites.drop(columns=hidden).rename(columns=words), judged, picture)
+
+
+def _worst(sites: pd.DataFrame, target: Target) -> str:
+    """The site with the lowest figure, of those with people enough."""
+    named = sites[target.order.may_be_named(_counts(sites, target))]
+    if len(named) < 2:
+        return ""
+    lowest = named.iloc[-1]
+    return f", lowest {lowest[target.order.figure.name]:.3f} ({lowest['site']})"

@@ -175,7 +175,7 @@ def compare_methods(
     between = _class_pairs(predictions, by_protocol, target)
     table = _table(scores, by_protocol, between)
     tested = [(item, family) for item in by_protocol for family in families(_order(table, item), reference, all_pairs)]
-    frames = [_pairs(item.by_institution(), family) for item, family in tested]
+    frames = [compare_pairs_of(item.by_institution(), family) for item, family in tested]
     paired = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=PAIRED)
     added = [_added(item.by_institution(), scores) for item in by_protocol]
     blocks = [frame for frame, _ in added if len(frame)]
@@ -312,7 +312,7 @@ def _order(table: pd.DataFrame, item: SiteScores) -> list[str]:
     return table.loc[table["protocol"] == item.protocol, "method"].tolist()
 
 
-def _pairs(item: SiteScores, family: Family) -> pd.DataFrame:
+def compare_pairs_of(item: SiteScores, family: Family) -> pd.DataFrame:
     """The comparisons of one family, corrected together."""
     frame = _differences(item, family.pairs).assign(protocol=item.protocol, family=family.what)
     frame = frame.assign(p_holm=holm(frame["p"].to_numpy(dtype=float)))
@@ -367,7 +367,7 @@ def _added(item: SiteScores, scores: pd.DataFrame) -> tuple[pd.DataFrame, list[s
     parts = find_left_out_blocks(item.methods, scores)
     if not parts:
         return pd.DataFrame(), []
-    frame = _pairs(item, Family(WHOLE_BLOCKS, [(part.whole, part.without) for part in parts]))
+    frame = compare_pairs_of(item, Family(WHOLE_BLOCKS, [(part.whole, part.without) for part in parts]))
     rows = zip(frame.itertuples(), parts, strict=True)
     return frame, [describe_added(row, part, item.place, item.target) for row, part in rows]
 

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import Target
+from brainroam.data.target.figures import fisher_z
 from brainroam.data.target.order import LEAST, correlations
 from brainroam.evaluation.stats.confounding import with_covariates
-from brainroam.evaluation.stats.numbers import fisher_z
 from brainroam.evaluation.stats.verdict import next_site
 
 COVARIATES = {
@@ -117,7 +117,8 @@ def _n_taken(sites: pd.DataFrame) -> Mapping[str, int]:
 
 def _mean(r: np.ndarray, n: np.ndarray) -> float:
     """The mean of correlations of sites, each worth one of so many people."""
-    return float(np.tanh(next_site(*fisher_z(r, n)).mean)) if len(r) else float("nan")
+    r, n = r[n > 3], n[n > 3]
+    return float(np.tanh(next_site(fisher_z(r), 1 / (n - 3)).mean)) if len(r) else float("nan")
 
 
 def _known_covariates(people: pd.DataFrame) -> dict[str, str]:

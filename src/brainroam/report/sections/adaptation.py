@@ -8,10 +8,10 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.figures import amount
 from brainroam.data.target.shifts import NOTHING_TO_MEND, STRICT, UNLABELLED
 from brainroam.errors import DataError, counted
 from brainroam.evaluation.next_site import CONTROLS, adaptation_summary, adapted, kept_next_site
-from brainroam.evaluation.stats.numbers import amount
 from brainroam.report.data import ReportData, Source, read_data
 from brainroam.report.figures import BLUE, GREY, INK, VERMILION, NotebookDisplay, axes_for, drawing, inline
 from brainroam.report.page import Section, render

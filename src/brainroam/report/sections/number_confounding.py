@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from brainroam.data.target.figures import two_digits
 from brainroam.errors import listed
 from brainroam.evaluation.stats.number_confounding import (
     COVARIATE_WORDS,
@@ -12,7 +13,6 @@ from brainroam.evaluation.stats.number_confounding import (
     number_confounding_means,
     taken_out,
 )
-from brainroam.evaluation.stats.numbers import two_digits
 from brainroam.report.data import ReportData
 from brainroam.report.page import Section, missing, render
 from brainroam.report.tables import OVER, Column, number, table
