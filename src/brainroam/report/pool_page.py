@@ -141,13 +141,12 @@ def _content(scores: pd.DataFrame, target: Target) -> Content:
     low, high = order.intervals(values, counts, models)
     told = [name for name in scores if name not in ("method", "protocol", *own, *_without(scores))]
     sites = scores[told].assign(low=low, high=high).sort_values(figure.name, ascending=False).reset_index(drop=True)
-    mean = figure.words if figure.words.endswith("sites") else f"{figure.words} over {judged.n_sites} held-out sites"
-    lines = [f"{mean} {judged.mean:.3f}{_worst(sites, target)}; {order.rule}"]
+    lines = [f"{order.mean_of.format(judged.n_sites)} {judged.mean:.3f}{_worst(sites, target)}; {order.rule}"]
     if np.isfinite(judged.low):
         lines.append(f"95 % interval of the mean {judged.low:.3f} to {judged.high:.3f}")
     if np.isfinite(judged.next_low):
         expected = f"between {judged.next_low:.3f} and {judged.next_high:.3f} (95 %)"
-        lines.append(f"the next site's {figure.head} is expected {expected}")
+        lines.append(f"the next site's {order.called} is expected {expected}")
     lines += [judged.reason] if judged.reason else []
     steps = [name for name in scores if name.startswith("n_") and name not in order.counted]
     unit, scale = (" steps", "") if steps else ("", ", on the scale that is learned")

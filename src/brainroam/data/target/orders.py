@@ -78,6 +78,8 @@ class Order:
     lacking: ClassVar[str]  # what a site without a figure is like
     few: ClassVar[str]  # what a small site has
     nothing: ClassVar[str]  # why there is no figure, in two words
+    mean_of: ClassVar[str]  # what a mean over so many sites is called
+    called: ClassVar[str] = "AUC"  # the figure, in a sentence
     ends: ClassVar[tuple[str, str]] = ("low", "high")  # columns of the interval of the mean
     counted: tuple[str, ...]  # names of the columns of `counts`
     least: ClassVar[int] = LEAST_OF_A_CLASS  # how many of each group a smaller study keeps at least
@@ -189,6 +191,7 @@ class Areas(Order):
     lacking = "has the same label"
     few = f"Fewer than {JUDGED} cases or controls"
     nothing = "one class only"
+    mean_of = "mean AUC over {} held-out sites"
     ends = ("auc_low", "auc_high")
     counted = ("n_controls", "n_cases")
     model = (
@@ -282,6 +285,7 @@ class MacroAreas(Areas):
     rule = f"mean over sites, each weighted by its people of the rarer classes, {FULL} at most"
     needs = "two people of two classes"
     lacking = "is of the same class"
+    mean_of = "mean AUC of each class against the rest over {} held-out sites"
     few = f"People of two classes who say less than {JUDGED} of each"
     ends = ("low", "high")
     groups = ", as many of each class"
@@ -374,6 +378,8 @@ class Correlation(Order):
     lacking = "has the same value, or fewer than four have one"
     few = f"Fewer than {2 * JUDGED} people"
     nothing = "nobody to order"
+    mean_of = "mean correlation within {} held-out sites"
+    called = "correlation"
     least = LEAST
     counted = ("n",)
     model = (
