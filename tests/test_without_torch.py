@@ -81,9 +81,22 @@ def test_a_study_of_linear_methods_from_check_to_report(tmp_path):
 
 
 def test_what_trains_a_network_says_what_to_install(tmp_path):
-    typed = [["fit", *DATA, "--method", method, "--out", "model"] for method in ("core", "gcn", "agmgc-proxy")]
+    typed = [["fit", *DATA, "--method", method, "--out", "model"] for method in ("core-network", "gcn", "agmgc-proxy")]
     for code, said in commands(typed, tmp_path):
         assert code == 1 and LINE in said and "Traceback" not in said
+
+
+def test_core_without_torch_is_the_ensemble_to_the_last_byte(tmp_path):
+    code = """
+import brainroam
+from brainroam.methods.core import Core
+from brainroam.methods.ensemble import Ensemble
+cohort = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=12, seed=0)
+core, soft = Core().fit(cohort), Ensemble().fit(cohort)
+print((core.score(cohort) == soft.score(cohort)).all(), (core.inner_scores_ == soft.inner_scores_).all(), core.notes_)
+"""
+    said, _ = without_torch(code, tmp_path)
+    assert said.startswith("True True") and "torch is not installed" in said
 
 
 def test_a_study_file_is_written_without_core_and_says_so(tmp_path):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from brainroam.core.deconfound import SiteDeconfounder as SiteDeconfounder
     from brainroam.data.cohort import Cohort as Cohort
     from brainroam.data.loading import load_cohort as load_cohort
+    from brainroam.data.motion import estimate_motion as estimate_motion
     from brainroam.data.synthetic import make_cohort as make_cohort
     from brainroam.evaluation.forecast import foretell as foretell
     from brainroam.evaluation.pipelines import pipeline_agreement as pipeline_agreement
@@ -51,6 +52,7 @@ _HOME = {
     "SiteScorer": "evaluation.scorer",
     "compare": "evaluation.results",
     "compare_sites": "evaluation.stats.paired",
+    "estimate_motion": "data.motion",
     "evaluate": "audit.gate",
     "explain": "methods.site_classifier",
     "foretell": "evaluation.forecast",

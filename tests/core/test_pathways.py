@@ -52,7 +52,7 @@ def pathways(consensus):
     every, n = np.asarray(consensus, dtype=float), len(consensus)
     scaffold = Scaffold(np.arange(n), np.empty(0), every, np.ones(n), np.ones(n), 0.0, ("A", "B"))
     number = np.arange(n, dtype=float)
-    return Pathways(None, scaffold, np.sign(every), number[:, None], number[:, None], number)
+    return Pathways(None, scaffold, np.sign(every), number[:, None], number[:, None], number, np.zeros((n, 0)))
 
 
 def test_the_strongest_pathways_are_those_of_the_largest_contrast_of_either_sign():

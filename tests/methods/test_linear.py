@@ -95,7 +95,8 @@ def test_combat_of_one_column_or_of_a_site_of_copies_is_finite_and_removes_the_s
 
 
 def test_scaffold_ridge_equals_a_literal_ridge_on_the_residuals_of_the_scaffold(cohort):
-    model = ScaffoldRidge("pearson", robust=False, penalties=(2.0,), slopes="site", tau_percentile=50).fit(cohort)
+    settings = {"penalties": (2.0,), "slopes": "site", "tau_percentile": 50, "nuisance": ()}
+    model = ScaffoldRidge("pearson", robust=False, **settings).fit(cohort)
     table, y = cohort.table, cohort.labels
     deconfounder = SiteDeconfounder().fit(cohort_edges(cohort), covariates=table[["age", "sex"]], site=table["site"])
     scaffold = extract_scaffold(

@@ -10,9 +10,9 @@ from brainroam.audit import audit
 from brainroam.audit.candidates import candidate
 from brainroam.audit.shortcuts import mean_order, permuted_within_site
 from brainroam.core.connectivity import EdgeKind, edges
-from brainroam.core.covariates import nuisance_variables
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.model import CoreModel
+from brainroam.core.nuisance import nuisance_variables
 from brainroam.core.pathways import SITE_PEOPLE, site_rows
 from brainroam.core.recipe import Recipe
 from brainroam.core.ridge import ridge_candidates

@@ -34,12 +34,12 @@ def test_methods_use_the_covariates_of_the_study(cohort, name):
 
 
 def test_a_saved_model_keeps_the_covariates_it_was_fitted_with(cohort, tmp_path):
-    used = cohort.using(["mean_fd"])
+    used = cohort.using(["tr"])
     fitted = TunedMethod(method_info("core"), "fast", **SMALL).fit(used)
     save_method(tmp_path / "model", fitted, used, 0)
     loaded, _ = load_method(tmp_path / "model", cohort)  # a cohort that says nothing of it
     np.testing.assert_array_equal(loaded.score(cohort), fitted.score(used))
-    assert list(loaded.missing_covariates(cohort)) == ["mean_fd"]
+    assert list(loaded.missing_covariates(cohort)) == ["tr"]
 
 
 def page_of(cohort, methods, folder, tmp_path):

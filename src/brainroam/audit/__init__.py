@@ -23,6 +23,7 @@ from brainroam.audit.shortcuts import (
     permutation_checks,
     site_decodability,
 )
+from brainroam.audit.stress import shortcut_of, stress_check
 from brainroam.data.cohort import Cohort
 from brainroam.errors import UsageError
 from brainroam.evaluation.checks import Audit, Check
@@ -54,6 +55,7 @@ def audit(
     seed: int = 0,
     progress: bool | View = False,
     out: str | Path | None = None,
+    stress: str | None = None,
 ) -> Audit:
     """Search a cohort and methods for leaks and shortcuts.
 
@@ -73,6 +75,9 @@ def audit(
     out : path, optional
         A JSON file in which every check is kept as it is done. What it holds of the same data, methods, settings and
         code is not done again, so an audit that was interrupted is resumed by the same call.
+    stress : {"motion", "age", "sex", "length"}, optional
+        Also hold out every site once, and compare pairs of a case and a control who differ in this as at the other
+        sites with pairs who differ the other way.
 
     Examples
     --------
@@ -93,6 +98,8 @@ def audit(
         raise UsageError(f"permutations must be 0 (none) or at least 2, got {permutations}")
     cohort.targets  # noqa: B018  who has none is named before anything is computed
     candidates = candidates_of(methods)
+    if stress is not None:
+        shortcut_of(cohort, stress)  # what is unknown is named before anything is computed
     of_data: list[tuple[str, Callable[[], Check]]] = [
         ("duplicates", partial(duplicates, cohort)),
         ("site-decodability", partial(site_decodability, cohort, seed)),
@@ -100,7 +107,7 @@ def audit(
     ]
     kept, checks = KeptChecks(None if out is None else Path(out)), list[Check]()
     names = leak_check_names(cohort)
-    steps = len(of_data) + len(candidates) * (len(names) + (permutations + 1 if permutations else 0))
+    steps = len(of_data) + len(candidates) * (len(names) + (permutations + 1 if permutations else 0) + bool(stress))
     with show_progress(steps, progress) as advance, FreshProcesses() as processes:
         if progress and (words := expected(candidates, cohort, permutations)):
             advance.say(words)
@@ -127,6 +134,9 @@ def audit(
                 for _ in range(permutations + 1):
                     advance(f"{item.name}: permuted before")
             checks += kept.add(permuted, key)
+            if stress is not None:
+                checks += kept.add([known.get(f"stress-{stress}") or stress_check(item, cohort, stress, seed)], key)
+                advance(f"{item.name}: stress-{stress}")
     audited = Audit(tuple(checks), cohort.manifest_hash, CANNOT_SEE)
     kept.complete(audited)
     return audited

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from brainroam.data.cohort import Cohort
 
 
-DEMO_METHODS = ["ensemble", "core", "fc-ridge", "confounds"]
+DEMO_METHODS = ["core", "ensemble", "fc-ridge", "confounds"]
 
 
 @takes_data
@@ -81,6 +81,13 @@ def audit(
     permutations: Annotated[
         int, typer.Option(help="Permutations of the labels for each method; 0 for none.", min=0, metavar="N")
     ] = 19,
+    stress: Annotated[
+        str | None,
+        typer.Option(
+            help="Also ask what each method loses where a shortcut turns round: motion, age, sex or length (of scans).",
+            metavar="NAME",
+        ),
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -105,7 +112,7 @@ def audit(
     from brainroam.utils.crate import command_line
 
     chosen = split_names(methods) if methods else list(source.methods if source.study else DEFAULT_METHODS)
-    audited = search(cohort, chosen, permutations, seed, progress=True, out=out)
+    audited = search(cohort, chosen, permutations, seed, progress=True, out=out, stress=stress)
     if json:
         print_json(plain({"command": command_line(), **audited.to_dict()}))
     else:

@@ -23,7 +23,7 @@ from brainroam.cli.source import (
 )
 from brainroam.data.study_file import is_study
 from brainroam.errors import BrainroamError, UsageError, counted, in_shell, listed, visible
-from brainroam.methods.registry import as_typed, parse_name
+from brainroam.methods.registry import FLAGSHIP, as_typed, parse_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help="A name, see brainroam methods. By default the first of the study file, or ensemble; core with --set.",
+            help="A name, see brainroam methods. By default the first of the study file, or core.",
             metavar="NAME",
         ),
     ] = None,
@@ -83,7 +83,7 @@ def fit(
     from brainroam.utils.model_files import membership_lines
 
     if method is None:
-        method = source.methods[0] if source.study else "core" if settings else "ensemble"
+        method = source.methods[0] if source.study else FLAGSHIP
     name, fixed = parse_name(method)
     info = method_info(name)
     if info.in_distribution_only:

@@ -127,7 +127,10 @@ def possible_here(methods: Iterable[str]) -> list[str]:
     """The default methods, without core where torch is missing; prints how to install it."""
     if installed("torch"):
         return list(methods)
-    typer.echo('core is left out, its network needs torch; run: pip install "brainroam[torch]"', err=True)
+    text = (
+        'core is left out: its network needs torch, and without it it is ensemble; run: pip install "brainroam[torch]"'
+    )
+    typer.echo(text, err=True)
     return [name for name in methods if name != "core"]
 
 

@@ -293,7 +293,7 @@ def compare(
     runs: Studies = [Path("runs")],  # noqa: B006  typer wants a list, and copies it
     reference: Annotated[
         str | None,
-        typer.Option(help="Compare all others with this method (ensemble, core, or the first name).", metavar="METHOD"),
+        typer.Option(help="Compare all others with this method (core, ensemble, or the first name).", metavar="METHOD"),
     ] = None,
     all_pairs: Annotated[
         bool,
@@ -411,7 +411,7 @@ def report(
     figures: Annotated[Path | None, output("A folder for the figures as PNG (300 dpi) and SVG.", "DIR")] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="The method the report is about; else ensemble, core, or the first run.", metavar="NAME"),
+        typer.Option(help="The method the report is about; else core, ensemble, or the first run.", metavar="NAME"),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="What the study is called; else as its data or study folder.", metavar="TEXT")

@@ -115,7 +115,7 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
     """
     if not np.isfinite(linear + network).any():
         return Choice(0.0)
-    mixed = Choice(0.0, linear_spread=_spread(linear, site), network_spread=_spread(network, site))
+    mixed = Choice(0.0, linear_spread=spread_of_scores(linear, site), network_spread=spread_of_scores(network, site))
     gain, error = np.transpose(
         [measure_gain(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
     )
@@ -189,13 +189,13 @@ def _pool_gains(at_sites: Sequence[Gain]) -> tuple[float, float]:
     return float(weights @ gains), float(np.sqrt(weights**2 @ variances))
 
 
-def _spread(score: np.ndarray, site: np.ndarray) -> float:
+def spread_of_scores(score: np.ndarray, site: np.ndarray) -> float:
     """Standard deviation of the known scores about the means of their sites; 1 where there is none.
 
     Of several classes (n, K) the mean over them, so that their sizes among each other stay.
     """
     if score.ndim == 2:
-        return float(np.mean([_spread(column, site) for column in score.T]))
+        return float(np.mean([spread_of_scores(column, site) for column in score.T]))
     # Not by pandas, as for blocks: other rounding would move the probabilities of people in the ninth digit.
     known = np.isfinite(score)
     score, codes = score[known], np.unique(site[known], return_inverse=True)[1]
@@ -257,7 +257,13 @@ class CoreReading:
         linear = self.pathways.contributions(h0).sum(axis=0)
         if self.network is None:
             return linear
-        return self.choice.combine(linear, as_array(self.network.logits(self._network_input(h0), self.graph)))
+        return self.choice.combine(linear, self.network_logits(h0))
+
+    @one_thread()
+    def network_logits(self, h0: np.ndarray) -> np.ndarray:
+        """The score (B,), or (B, K), of people by the network alone."""
+        assert self.network is not None
+        return as_array(self.network.logits(self._network_input(h0), self.graph))
 
     @one_thread()
     def gates(self, h0: np.ndarray) -> np.ndarray:
@@ -270,11 +276,13 @@ class CoreReading:
     def contributions(self, h0: np.ndarray) -> np.ndarray:
         """How much each pathway moves each person's score (N, B)."""
         linear = self.pathways.contributions(h0)
-        if self.network is None:
-            return linear
-        return self.choice.combine(
-            linear, self._on_all(self.network.contributions(self._network_input(h0), self.graph), h0)
-        )
+        return linear if self.network is None else self.choice.combine(linear, self.network_contributions(h0))
+
+    @one_thread()
+    def network_contributions(self, h0: np.ndarray) -> np.ndarray:
+        """How much each pathway moves each person's score by the network (N, B); 0 where it does not look."""
+        assert self.network is not None
+        return self._on_all(self.network.contributions(self._network_input(h0), self.graph), h0)
 
     @one_thread()
     def embedding(self, h0: np.ndarray) -> np.ndarray | None:
@@ -282,8 +290,8 @@ class CoreReading:
         return None if self.network is None else as_array(self.network(self._network_input(h0), self.graph).z)
 
     def _network_input(self, h0: np.ndarray) -> "Tensor":
-        """Node features of the network's pathways, as a tensor in its precision."""
-        return self.graph.prior.new_tensor(h0[self.nodes])
+        """Node features of the network's pathways without nuisance directions, as a tensor in its precision."""
+        return self.graph.prior.new_tensor(self.pathways.on(self.nodes).without_nuisance(h0[self.nodes]))
 
     def _on_all(self, values: "Tensor", h0: np.ndarray) -> np.ndarray:
         """Values at the network's pathways (K, B), with zeros at all others (N, B)."""

@@ -19,7 +19,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from brainroam.data.cohort import Cohort
 from brainroam.data.columns import as_numbers, as_text, levels_of
 from brainroam.data.people import LARGEST
 from brainroam.errors import DataError, counted
@@ -250,36 +249,6 @@ class CovariateEncoder(TransformerMixin, BaseEstimator):
 
     def _where(self, flags: np.ndarray) -> str:
         return ", ".join(name for name, bad in zip(self.names_, flags.T, strict=True) if bad.any())
-
-
-def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
-    """Covariates (n, k) without their means within site and class, 0 where missing.
-
-    What is left varies among people of the same site and diagnosis only; beside a number, what goes with it within a
-    site is taken out instead. Mean framewise displacement is skewed: its
-    logarithm is taken.
-
-    >>> import brainroam
-    >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
-    >>> nuisance_variables(cohort, ["age", "mean_fd"]).shape
-    (16, 2)
-    """
-    table, columns = cohort.table, cohort.covariates(names)
-    if "mean_fd" in columns:
-        columns["mean_fd"] = np.log(columns["mean_fd"].clip(lower=1e-4))
-    values = CovariateEncoder().fit(columns).encode(columns)
-    two = cohort.target.is_two_classes
-    group = table["site"].astype(str) + (table["label"].astype(str) if two else "")
-    for people in group.groupby(group).indices.values():
-        here = values[people]
-        present = np.isfinite(here)
-        mean = np.where(present, here, 0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-        values[people] = np.where(present, here - mean, 0)
-        if not two:
-            t = cohort.targets[people]
-            t = t - t.mean()
-            values[people] -= np.outer(t, t @ values[people] / max(float(t @ t), 1e-12)) * present
-    return values
 
 
 def _nonzero(std: np.ndarray, mean: np.ndarray) -> np.ndarray:

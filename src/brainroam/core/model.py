@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from brainroam.core.training import Schedule, Trial
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
+NOBODY_HELD_OUT = "too few sites to hold one out: the threshold is learned on the training people"
 
 
 class Candidate(NamedTuple):
@@ -70,11 +71,12 @@ class Candidate(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The chosen reading, its scores of held-out people, and the facts about the choice for `CoreModel.chosen_`."""
+    """The chosen reading, its scores of held-out people, facts for `CoreModel.chosen_`, and the network's scores."""
 
     choice: Choice
     scores: np.ndarray
     facts: dict[str, Any]
+    network: np.ndarray | None = None
 
 
 class CoreModel:
@@ -94,6 +96,8 @@ class CoreModel:
         The linear reading, the network, or both, as held-out sites decided.
     inner_scores_ : ndarray of shape (n,) or (n, K)
         Out-of-site logit of each training person, NaN where their site was not or could not be held out.
+    inner_network_scores_ : ndarray of shape (n,) or (n, K)
+        The same of the network alone; all NaN where none was trained.
     chosen_ : dict
         ``network``: how far the network is believed, from 0 (the linear reading alone) to 1 (the network alone);
         ``gain``, ``gain_error`` and ``gain_expected``: by how much it ordered people of held-out sites better than the
@@ -120,8 +124,8 @@ class CoreModel:
     def __init__(self, recipe: Recipe = OURS, seed: int = 0) -> None:
         self.recipe, self.seed = recipe, seed
 
-    def fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
-        """Learn from labelled people of several sites; ``covariates`` are columns with a row for each of them."""
+    def fit(self, cohort: Cohort, covariates: pd.DataFrame, nuisance: np.ndarray | None = None) -> Self:
+        """Learn from labelled people of several sites, without ``covariates`` and ``nuisance`` variables (n, k)."""
         self.own_units_ = cohort.own_units
         is_small = are_too_small(site_target(cohort), cohort.table["site"].to_numpy())
         is_wide = cohort.target.is_number or self.own_units_ or is_small
@@ -131,9 +135,9 @@ class CoreModel:
         if self._trains():
             require_device(self.recipe.device)  # which imports torch: its threads can be told only then
         with one_thread():
-            return self._fit(cohort, covariates)
+            return self._fit(cohort, covariates, np.zeros((len(cohort), 0)) if nuisance is None else nuisance)
 
-    def _fit(self, cohort: Cohort, covariates: pd.DataFrame) -> Self:
+    def _fit(self, cohort: Cohort, covariates: pd.DataFrame, nuisance: np.ndarray) -> Self:
         self.n_rois_, self.measure_ = cohort.n_rois, cohort.measure
         self.n_outputs_ = len(cohort.target.classes) if cohort.target.is_classes else 1
         self.notes_: list[str] = []
@@ -142,7 +146,8 @@ class CoreModel:
         usable = self._usable(cohort)
         cohort, covariates = cohort.subset(usable), covariates[usable].reset_index(drop=True)
         recipe = self.recipe
-        statistics = site_statistics(cohort, covariates, recipe.deconfounder(), recipe.edge_kind, recipe.contrast)
+        how = recipe.deconfounder(), recipe.edge_kind, recipe.contrast
+        statistics = site_statistics(cohort, covariates, *how, nuisance[usable])
         self._note_sites_without_contrast(statistics, cohort)
 
         best = self._choose_thresholds(statistics, cohort)
@@ -151,11 +156,14 @@ class CoreModel:
         self._finish(best.folds, decision.choice)
         scores = decision.scores
         if not np.isfinite(scores).any():
-            self.notes_.append("too few sites to hold one out: the threshold is learned on the training people")
+            self.notes_.append(NOBODY_HELD_OUT)
             everybody = statistics.features.batches(np.arange(len(cohort)))
             scores = np.concatenate([self.reading_.logits(best.folds.nodes(some)) for some in everybody])
         self.inner_scores_ = np.full((len(usable), *scores.shape[1:]), np.nan)
+        self.inner_network_scores_ = self.inner_scores_.copy()
         self.inner_scores_[usable] = scores
+        if decision.network is not None:
+            self.inner_network_scores_[usable] = decision.network
         return self
 
     def _note_sites_without_contrast(self, statistics: SiteStatistics, cohort: Cohort) -> None:
@@ -212,6 +220,7 @@ class CoreModel:
         folds, scores, epochs = best.folds, best.scores, best.epochs
         y, site, n_edges = folds.statistics.y, folds.statistics.site, len(folds.scaffold().consensus)
         choice = Choice(1.0 if self.recipe.skip == "none" else 0.0)
+        network = None
         if self.recipe.skip != "none" and self._trains():
             network, epochs = self._network_scores(folds)
             choice = weigh(best.scores, network, y, site, n_edges)
@@ -225,7 +234,7 @@ class CoreModel:
         order = folds.order(scores)
         if order is not None:
             facts["r" if is_number(y) else "auc"] = order
-        return Decision(choice, scores, facts)
+        return Decision(choice, scores, facts, network)
 
     def _trial_groups(self, folds: SiteFolds) -> list[LeftOut]:
         """The groups of sites that are held out to choose."""
@@ -448,7 +457,8 @@ class CoreModel:
 
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned: the same scores, gates and contributions, bit for bit."""
-        facts = json.loads(state["facts"].tobytes())
+        facts, directions = json.loads(state["facts"].tobytes()), np.zeros((state["scaffold.edges"].size, 0))
+        state = {"pathways.directions": directions} | state  # models of brainroam 0.2 have none
         self.measure_, self.own_units_ = facts["measure"], facts["own_units"]
         # Thresholds are chosen: they stay.
         self.recipe = self.recipe.for_study(self.measure_, self.own_units_, is_wide=False)

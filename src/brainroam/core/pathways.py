@@ -21,6 +21,14 @@ target, both without their mean over sites by k_e, sites are random effects,
 
 which is what t = c + x' w + u_e + error says of n_e people, with the variance of u_e a share 1 / SITE_PEOPLE of that of
 the error: a site has one more row, which counts as at most SITE_PEOPLE people.
+
+A nuisance variable c, such as head motion, varies among the people of one site and class. The direction of the pathways
+that moves with it is taken out of everybody,
+
+    x  ->  x - D (D'D)^-1 D'x,        D = sum_i x_i c_i'  over the training people, c without means of site and class
+
+so that no pathway covaries with c in training, and nothing of it is needed of a new person. The weights w are of that
+x, so they are orthogonal to D themselves: w'x is the same before and after. The network reads x without D.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +41,7 @@ import pandas as pd
 from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import EPS, LineGraph, line_graph
-from brainroam.core.ridge import Rows, ridge_candidates
+from brainroam.core.ridge import Rows, ridge_candidates, without_directions
 from brainroam.core.scaffold import Scaffold
 from brainroam.core.targets import ridge_target
 from brainroam.errors import UsageError
@@ -56,6 +64,8 @@ class Pathways:
         Of the C channels over the training people.
     skip : ndarray of shape (N,) or (N, K)
         Weights of the linear reading of the static channel; of K classes one column each.
+    directions : ndarray of shape (N, k)
+        D: how the static channel moves with each nuisance variable, with no column where none is known.
     """
 
     deconfounder: SiteDeconfounder
@@ -64,6 +74,7 @@ class Pathways:
     centre: np.ndarray
     scale: np.ndarray
     skip: np.ndarray
+    directions: np.ndarray
 
     @cached_property
     def graph(self) -> LineGraph:
@@ -83,13 +94,15 @@ class Pathways:
             "pathways.centre": self.centre,
             "pathways.scale": self.scale,
             "pathways.skip": self.skip,
+            "pathways.directions": self.directions,
         }
 
     def unscaled(self) -> "Pathways":
         """The same with the channels as they are; the linear reading keeps its scores."""
         scale = self.scale[:, :1] if self.skip.ndim == 2 else self.scale[:, 0]
         nothing, one = np.zeros_like(self.centre), np.ones_like(self.scale)
-        return replace(self, centre=nothing, scale=one, skip=self.skip / scale)
+        directions = self.directions * self.scale[:, :1]
+        return replace(self, centre=nothing, scale=one, skip=self.skip / scale, directions=directions)
 
     def nodes(self, values: np.ndarray, covariates: pd.DataFrame, profiles: np.ndarray | None) -> np.ndarray:
         """Node features (N, n, C) of anybody from their values on the scaffold, by the site-agnostic deconfounder."""
@@ -114,6 +127,14 @@ class Pathways:
             return self.skip[:, None] * h0[..., :1]
         return self.skip[:, None] * h0[..., 0]
 
+    def without_nuisance(self, h0: np.ndarray) -> np.ndarray:
+        """Node features (N, n, C) without the directions that nuisance variables move."""
+        if not self.directions.any():
+            return h0
+        projected = h0.copy()
+        projected[..., 0] = without_directions(h0[..., 0].T, self.directions).T
+        return projected
+
     def on(self, nodes: np.ndarray) -> "Pathways":
         """Only these pathways, by position."""
         if len(nodes) == len(self.scaffold):
@@ -125,6 +146,7 @@ class Pathways:
             centre=self.centre[nodes],
             scale=self.scale[nodes],
             skip=self.skip[nodes],
+            directions=self.directions[nodes],
         )
 
 
@@ -227,8 +249,19 @@ def require_shapes(state: dict[str, np.ndarray], n_edges: int, n_sites: int, cha
         **dict.fromkeys(("scaffold.consensus", "scaffold.sign_consistency", "scaffold.stability"), every),
         **dict.fromkeys(("pathways.centre", "pathways.scale"), (*nodes, channels)),
         "pathways.skip": (*nodes, *state["pathways.skip"].shape[1:2]),
+        "pathways.directions": (*nodes, *state["pathways.directions"].shape[1:]),
         "deconfounder.mean_intercept": every,
     }
     for name, shape in shapes.items():
         if name in state and state[name].shape != shape:
             raise ValueError(f"{name} has the shape {state[name].shape}, not {shape}")
+
+
+def spread_of(residuals: np.ndarray) -> np.ndarray:
+    """Standard deviation (M,) of each feature over the people of a site who have it; NaN where nobody has.
+
+    >>> spread_of(np.array([[1.0, np.nan], [3.0, np.nan]])).tolist()
+    [1.0, nan]
+    """
+    moments = Moments.of([residuals])
+    return np.sqrt(np.where(moments.count > 0, moments.squares / np.maximum(moments.count, 1), np.nan))

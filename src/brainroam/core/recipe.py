@@ -61,11 +61,14 @@ class Recipe:
     orient : bool
         Multiply each pathway's static channel by the sign of its consensus contrast; False is the literal reading,
         in which pathways stronger and weaker in patients cancel where the scaffold has both signs.
+    soft : bool
+        The linear reading that stands beside the network is the soft one of all edges (`brainroam.methods.ensemble`);
+        False is that of the scaffold alone, as ``skip`` says.
     standardise : bool
         Give each channel of each pathway unit spread over the training people (and the profiles mean 0); False reads
         correlations and logarithms as they are. The paper does not say which.
     skip : {"ridge", "sum", "none"}
-        The linear reading that stands beside the network; ``"none"`` is the network alone.
+        The linear reading of the scaffold, with which the network is compared; ``"none"`` is the network alone.
     penalties : sequence of float, optional
         Of that ridge, whose weights are averaged over them, in units of the mean squared length of the people. By
         default 3, 10 and 30; of a table 1, 3 and 10 or weaker ones, and of a number the one of .1 to 30, as inner
@@ -75,6 +78,9 @@ class Recipe:
         or one after the other in every epoch.
     train_residual : {"agnostic", "site"}
         Train on residuals of the frozen average deconfounder, as at inference, or of each site's own fit.
+    project : bool
+        Take the directions of nuisance variables, such as head motion, out of the pathways. False leaves them to the
+        covariates, as the paper does.
     deconfounding : {"site", "pooled"}
     slopes : {"shrunken", "site"}
         Slopes of the covariates pooled over sites by their precision, or each site's own and their plain mean, see
@@ -82,7 +88,7 @@ class Recipe:
     profiles, gated : bool
         Volatility and flexibility channels; subject-adaptive gates.
     epochs : int, optional
-        A fixed number, at a constant learning rate; 0 is the linear reading alone, and needs no torch.
+        A fixed number, at a constant learning rate; 0 is without a network, and needs no torch.
     updates : int, optional
         Steps of Adam over which the learning rate falls to zero, where ``epochs`` is not given. None is a constant
         rate, with epochs chosen on held-out groups of sites.
@@ -136,11 +142,13 @@ class Recipe:
     hidden: PositiveInt = 16
     layers: PositiveInt = 2
     orient: bool = True
+    soft: bool = True
     standardise: bool = True
     skip: str = "ridge"
     penalties: Sequence[PositiveFloat] | None = None
     train: Literal["both", "episodic", "joint"] = "both"
     train_residual: Literal["agnostic", "site"] = "agnostic"
+    project: bool = True
     deconfounding: Literal["site", "pooled"] = "site"
     slopes: Slopes = "shrunken"
     profiles: bool = False
@@ -218,7 +226,9 @@ NETWORK = replace(
     OURS,
     kind="pearson",
     robust=False,
+    soft=False,
     skip="none",
+    project=False,
     profiles=True,
     train="episodic",
     updates=None,

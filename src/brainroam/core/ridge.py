@@ -118,6 +118,16 @@ class DualRidge:
         return a - c @ (np.linalg.pinv(s, hermitian=True) @ (u.T @ a))
 
 
+def without_directions(x: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Rows x (n, M) without their part along the directions (M, k).
+
+    >>> without_directions(np.array([[1.0, 1.0], [-1.0, 1.0]]), np.array([[2.0], [0.0]])).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    inverse = np.linalg.pinv(directions.T @ directions, hermitian=True)
+    return x - (x @ directions) @ inverse @ directions.T
+
+
 def _inverse(gram: np.ndarray, penalty: float) -> np.ndarray:
     """B = (K + p I)^-1."""
     matrix = gram.copy()

@@ -241,7 +241,7 @@ class SiteFolds:
     def _read_some(self, left_out: LeftOut, people: np.ndarray, residual: str, some: np.ndarray) -> Episode:
         """Some of these people, by position among them."""
         pathways, graph = self._for_network(left_out)
-        features = self._features(pathways, people[some], residual)
+        features = pathways.without_nuisance(self._features(pathways, people[some], residual))
         return Episode(to_device(features, self.device), self._labels(people[some]), graph)
 
     def _features(self, pathways: Pathways, people: np.ndarray, residual: str) -> np.ndarray:

@@ -29,10 +29,10 @@ from brainroam.core.connectivity import (
 )
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import EPS
-from brainroam.core.pathways import SKIPS, Moments, Pathways, linear_weights, site_rows
+from brainroam.core.pathways import SKIPS, Moments, Pathways, linear_weights, site_rows, spread_of
 from brainroam.core.penalties import table_penalties
 from brainroam.core.profile import Profiles
-from brainroam.core.ridge import LARGE, Rows
+from brainroam.core.ridge import LARGE, Rows, without_directions
 from brainroam.core.scaffold import (
     Scaffold,
     contrast_delta,
@@ -90,6 +90,8 @@ class SiteStatistics:
         Of several classes, compare each with the first; else with all others.
     levels : dict of str to float, optional
         Of a number its mean at each site, in the unit of y, which is about them.
+    nuisance : ndarray of shape (n, k), optional
+        Variables whose directions are taken out of the pathways (`brainroam.core.nuisance`).
 
     Attributes
     ----------
@@ -124,8 +126,10 @@ class SiteStatistics:
         own_units: bool = False,
         against_controls: bool = True,
         levels: Mapping[str, float] | None = None,
+        nuisance: np.ndarray | None = None,
     ) -> None:
         self.levels = levels or {}
+        self.nuisance = np.zeros((len(y), 0)) if nuisance is None else nuisance
         self.features = features or Features([])
         self.group, self.values = group, ArrayColumns(edges)
         self.huber_delta = contrast_delta(contrast)
@@ -357,10 +361,13 @@ class SiteStatistics:
         orientation = scaffold.signs if orient else np.ones(len(scaffold))
         people = np.flatnonzero(np.isin(self.site, sites))
         static, spread = self._static_channel(people, scaffold, deconfounder, orientation)
+        directions = static.T @ self.nuisance[people]
+        if directions.any():
+            static = without_directions(static, directions)
         rows = None
         if self.levels and not deconfounder.pooled:
             level = deconfounder.site_levels(scaffold.edges) * orientation / spread
-            rows = self.level_rows(level, deconfounder.sites_)
+            rows = self.level_rows(without_directions(level, directions), deconfounder.sites_)
         weights = linear_weights(static, self.y[people], skip, candidates, rows)
         # r_site is centred site by site; a mean over people would only add noise
         centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
@@ -368,7 +375,7 @@ class SiteStatistics:
             moments = self._profile_moments(profiles, sites).on(np.searchsorted(profiles.edges, scaffold.edges))
             centre, scale = np.hstack([centre, moments.mean]), np.hstack([scale, moments.scale])
         averages = deconfounder.averages()
-        return [Pathways(averages, scaffold, orientation, centre, scale, each) for each in weights]
+        return [Pathways(averages, scaffold, orientation, centre, scale, each, directions) for each in weights]
 
     def _static_channel(
         self, people: np.ndarray, scaffold: Scaffold, deconfounder: SiteDeconfounder, orientation: np.ndarray
@@ -443,6 +450,7 @@ def site_statistics(
     deconfounder: SiteDeconfounder,
     kind: EdgeKind = PEARSON,
     contrast: str = "huber",
+    nuisance: np.ndarray | None = None,
 ) -> SiteStatistics:
     """The statistics of labelled people on edges of one kind; what was computed for one person or site is shared."""
     y, levels = number_within_sites(cohort) if cohort.target.is_number else (site_target(cohort), None)
@@ -459,21 +467,12 @@ def site_statistics(
         own_units=cohort.own_units,
         against_controls=cohort.target.has_controls,
         levels=levels,
+        nuisance=nuisance,
     )
 
 
 def _names(sites: Iterable[str]) -> list[str]:
     return sorted(set(map(str, sites)))
-
-
-def spread_of(residuals: np.ndarray) -> np.ndarray:
-    """Standard deviation (M,) of each feature over the people of a site who have it; NaN where nobody has.
-
-    >>> spread_of(np.array([[1.0, np.nan], [3.0, np.nan]])).tolist()
-    [1.0, nan]
-    """
-    moments = Moments.of([residuals])
-    return np.sqrt(np.where(moments.count > 0, moments.squares / np.maximum(moments.count, 1), np.nan))
 
 
 def positions(people: np.ndarray) -> np.ndarray:

@@ -34,11 +34,11 @@ import pandas as pd
 from brainroam.core.connectivity import edge_pairs, n_rois_of
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
-from brainroam.core.pathways import Pathways
+from brainroam.core.pathways import Pathways, spread_of
 from brainroam.core.profile import Profiles
 from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
 from brainroam.core.site_fit import SiteFit, huber_mean, leverage_of, scatter_of
-from brainroam.core.site_statistics import SiteStatistics, spread_of
+from brainroam.core.site_statistics import SiteStatistics
 from brainroam.core.site_sums import Sums, ridge_of_sums
 from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
@@ -364,7 +364,8 @@ class SummaryStatistics(SiteStatistics):
         """The same of the sums of `products_by` over these sites."""
         deconfounder, centre = self.deconfounder_at(sites), np.zeros((len(scaffold), 1))
         scale, weights = ridge_of_sums(sums, scaffold.signs, candidates, **self.beside_sums(sites, scaffold.edges))
-        return [Pathways(deconfounder, scaffold, scaffold.signs, centre, scale[:, None], each) for each in weights]
+        frozen = deconfounder, scaffold, scaffold.signs, centre, scale[:, None]
+        return [Pathways(*frozen, each, directions=np.zeros((len(scaffold), 0))) for each in weights]
 
     def beside_sums(self, sites: Sequence[str], edges: np.ndarray) -> dict[str, Any]:
         """What `ridge_of_sums` needs of these sites besides sums of products; first summaries tell it."""

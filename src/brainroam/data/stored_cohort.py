@@ -37,7 +37,7 @@ from brainroam.utils.optional import extra
 PEOPLE, COLUMNS = 256, 1024  # in a chunk: two megabytes, since each chunk costs a millisecond whatever its size
 MOST_BYTES = 500e6  # to be read at once
 BATCH = 64  # people read together
-NARROW = ("missing_rois", "own_units")  # features of so few columns that they stay in memory
+NARROW = ("missing_rois", "own_units", "motion")  # features of so few columns that they stay in memory
 BLOCKS = 6  # of edges of everybody that are held at a time: values, what is left of them, and copies
 
 

@@ -31,7 +31,7 @@ import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges, zero_where_missing
-from brainroam.core.covariates import nuisance_variables
+from brainroam.core.nuisance import NUISANCE, nuisance_variables
 from brainroam.core.ridge import DualRidge, iterative_ridge
 from brainroam.core.site_edges import SiteEdges
 from brainroam.core.targets import learned_target
@@ -73,13 +73,13 @@ class CentredReading(Method):
         """The weighted sum of what was measured about the centre."""
         return self._about_centre(cohort) @ self.coef_
 
-    def contributions(self, cohort: Cohort) -> np.ndarray:
-        """What each edge or column adds to each person's score (n, M), of several classes to that of the last."""
-        return self._about_centre(cohort) * self.shown_coef
+    def contributions(self, cohort: Cohort, code: int = -1) -> np.ndarray:
+        """What each edge or column adds to each person's score (n, M), of several classes to that of one of them."""
+        return self._about_centre(cohort) * self.coef_of(code)
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
         """The weights, and what they add to whom, counted from the mean of the training sites."""
-        coef = self.shown_coef
+        coef = self.coef_of(-1)
         return linear_explanation(cohort.atlas, {"weight": coef}, self.contributions(cohort), coef, top)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -92,10 +92,9 @@ class CentredReading(Method):
         self.columns_ = ColumnScores().load_state(state)
         return self
 
-    @property
-    def shown_coef(self) -> np.ndarray:
-        """The weights (M,), of several classes those of the last."""
-        return self.coef_ if self.coef_.ndim == 1 else self.coef_[:, -1]
+    def coef_of(self, code: int) -> np.ndarray:
+        """The weights (M,), of several classes those of one of them."""
+        return self.coef_ if self.coef_.ndim == 1 else self.coef_[:, code]
 
     def _about_centre(self, cohort: Cohort) -> np.ndarray:
         return zero_where_missing(cohort_edges(self.columns_.transform(cohort), *self.kind) - self.centre_)
@@ -287,10 +286,11 @@ register(
 register(
     MethodInfo(
         "log-ridge",
-        partial(EdgeRidge, kind="log", shrinkage=0.7, robust=True),
-        "ridge on log-Euclidean edges of spatial-sign correlations, site means removed",
+        partial(EdgeRidge, kind="log", shrinkage=0.7, robust=True, covariates=NUISANCE),
+        "ridge on log-Euclidean edges of spatial-sign correlations, without site means and the direction of motion",
         "Varoquaux et al. (2010) MICCAI; recipe of brainroam",
         needs=("site",),
+        covariate_use="projected",
         stochastic=False,
         reads=("series", "matrices"),
         targets=EVERY_TARGET,

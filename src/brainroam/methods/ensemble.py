@@ -38,6 +38,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import nnls
 
+from brainroam.core.nuisance import NUISANCE, note_of_motion
 from brainroam.core.targets import spread_within_sites, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
@@ -85,13 +86,14 @@ class Ensemble(Method):
 
     explains_people = True
 
-    def __init__(self, covariates: Sequence[str] = ("mean_fd",)) -> None:
+    def __init__(self, covariates: Sequence[str] = NUISANCE) -> None:
         self.covariates = covariates
         self.edge_kinds = tuple(reader.kind for reader in self._members("series").values())
 
     @one_thread()  # the same bytes on any number of cores
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Scale the members on inner held-out sites, then fit them on everybody."""
+        self.notes_ = note_of_motion(cohort, self.covariates)
         if cohort.own_units:
             return self._fit_table(cohort, seed)
         folds = list(inner_folds(cohort, seed, groups=GROUPS))
@@ -131,33 +133,46 @@ class Ensemble(Method):
         """The sum (n,) of scores (n, R) of the members, or (n, K) of scores (n, R, K) of several classes."""
         return scores @ self.weights_ if scores.ndim == 2 else np.einsum("nrk,rk->nk", scores, self.weights_)
 
-    def contributions(self, cohort: Cohort) -> np.ndarray:
-        """What each edge adds to each person's score (n, M), by all members; for classes see `_weighted_members`."""
-        shown = self._weighted_members().values()
-        moved = np.empty((len(cohort), cohort.n_features))
+    def contributions(self, cohort: Cohort, edges: np.ndarray | None = None) -> np.ndarray:
+        """What each edge, or each of these, adds to each person's score by all members.
+
+        Shape (n, M), or (n, M, K) of several classes.
+        """
+        if self.weights_.ndim == 1:
+            return self._contributions(cohort, 0, edges)
+        classes = range(self.weights_.shape[1])
+        return np.stack([self._contributions(cohort, code, edges) for code in classes], axis=-1)
+
+    def _contributions(self, cohort: Cohort, code: int, edges: np.ndarray | None) -> np.ndarray:
+        """Those to the score of the class with this code; a class that nobody of the training people had has none."""
+        columns = np.arange(cohort.n_features) if edges is None else edges
+        moved, shown = np.zeros((len(cohort), len(columns))), self._weighted_members(code).values()
         for people in np.array_split(np.arange(len(cohort)), -(-len(cohort) // AT_A_TIME)):
             some = cohort.subset(people)
-            moved[people] = sum(weight * reader.contributions(some) for weight, reader in shown)
+            for weight, reader in shown:
+                moved[people] += weight * reader.contributions(some, code)[:, columns]
         return moved
 
     def explanation(self, cohort: Cohort, top: int = 10) -> dict[str, Any]:
-        """The weight of each edge in each kind of edge values, and what it adds to whom."""
+        """The weight of each edge in each kind of edge values, and what it adds to whom; of classes for the last."""
+        last = self.weights_.shape[1] - 1 if self.weights_.ndim == 2 else 0
+        if self.weights_.ndim == 2 and TABLE not in self.members_:  # the last that some training people had
+            last = max(next(iter(self.members_.values())).members_)
         weights = {
-            f"weight_{name}": weight * reader.shown_coef for name, (weight, reader) in self._weighted_members().items()
+            f"weight_{name}": weight * reader.coef_of(last)
+            for name, (weight, reader) in self._weighted_members(last).items()
         }
-        return linear_explanation(
-            cohort.atlas, weights, self.contributions(cohort), np.sum(list(weights.values()), axis=0), top
-        )
+        contributions = self._contributions(cohort, last, None)
+        return linear_explanation(cohort.atlas, weights, contributions, np.sum(list(weights.values()), axis=0), top)
 
-    def _weighted_members(self) -> dict[str, tuple[float, CentredReading]]:
-        """Each member with its weight; of several classes those that tell the last class from the rest."""
+    def _weighted_members(self, code: int) -> dict[str, tuple[float, CentredReading]]:
+        """Each member with its weight; of several classes those that tell the class with this code from the rest."""
         if TABLE in self.members_:  # reads all classes by itself
             return {TABLE: (1.0, self.members_[TABLE])}
         if self.weights_.ndim == 1:
             return dict(zip(self.members_, zip(self.weights_, self.members_.values(), strict=True), strict=True))
-        last = max(next(iter(self.members_.values())).members_)
-        readers = zip(self.members_.items(), self.weights_[:, last], strict=True)
-        return {name: (weight, reader.members_[last]) for (name, reader), weight in readers}
+        readers = zip(self.members_.items(), self.weights_[:, code], strict=True)
+        return {name: (weight, each.members_[code]) for (name, each), weight in readers if code in each.members_}
 
     def representation(self, cohort: Cohort) -> np.ndarray | None:
         """The contributions of the edges; nothing for several classes, each of which has its own."""

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 Judged: TypeAlias = Any  # a name, file.py:name, a MethodInfo, a Method class, an EstimatorMethod or an estimator
 IN_A_FILE = ".py:"
 ALIASES = {"champion": "ensemble"}  # earlier names of methods, which scripts may hold
+FLAGSHIP = "core"  # what is fitted, run and reported unless another method is named
 #: What a study runs that names no methods: ours, the strongest simple references, and a control.
-STANDARD_METHODS = ("ensemble", "core", "tangent-ridge", "fc-ridge", "confounds")
+STANDARD_METHODS = (FLAGSHIP, "ensemble", "tangent-ridge", "fc-ridge", "confounds")
 #: How much is tuned (`brainroam.methods.tuning`), and what holds unless a study says otherwise.
 TUNINGS = ("full", "default", "fast")
 STANDARD_TUNING = "default"

@@ -4,7 +4,8 @@
     w      = mean over penalties of  argmin  sum_i (y_i - (r_site_i / s)' w)^2 + penalty |w|^2
     score  = (r_res / s)' w                                           (anybody; frozen, site-agnostic)
 
-over the edges of the scaffold, each divided by its residual standard deviation s. A missing edge has residual 0.
+over the edges of the scaffold, each divided by its residual standard deviation s. A missing edge has residual 0. The
+direction that moves with head motion within site and class is projected out (`brainroam.core.pathways`).
 
 Columns of a table, and edges in units of their own, are all read unless thresholds are given: columns are hundreds. So
 is everything where sites are so small that signs hardly agree whatever is true (`scaffold.are_too_small`).
@@ -20,8 +21,9 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import PEARSON, EdgeKind, cohort_edges, readable_kind
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
+from brainroam.core.nuisance import NUISANCE, split_covariates
 from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
-from brainroam.core.ridge import ridge_weights
+from brainroam.core.ridge import ridge_weights, without_directions
 from brainroam.core.scaffold import are_too_small
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
 from brainroam.core.targets import ridge_target, within_sites
@@ -52,7 +54,9 @@ class ScaffoldRidge(Method):
     slopes : {"shrunken", "site"}
         See `SiteDeconfounder`.
     covariates : sequence of str, optional
-        Columns to remove; those of the study by default.
+        Columns to remove; those of the study by default, without the nuisance variables.
+    nuisance : sequence of str
+        Columns whose directions are projected out; those that a cohort lacks are not.
     """
 
     def __init__(
@@ -66,10 +70,11 @@ class ScaffoldRidge(Method):
         zeta: NonNegativeFloat = ZETA,
         slopes: Slopes = "shrunken",
         covariates: Sequence[str] | None = None,
+        nuisance: Sequence[str] = NUISANCE,
     ) -> None:
         self.kind = EdgeKind(kind, shrinkage, robust)
         self.edge_kinds = (self.kind,)
-        self.penalties, self.slopes, self.covariates = penalties, slopes, covariates
+        self.penalties, self.slopes, self.covariates, self.nuisance = penalties, slopes, covariates, nuisance
         self.thresholds = tau_percentile, eta, zeta
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
@@ -138,8 +143,9 @@ class ScaffoldRidge(Method):
         return cohort_edges(cohort, *self.read_)[:, self.reading_.edges]
 
     def _statistics(self, cohort: Cohort) -> SiteStatistics:
-        deconfounder = SiteDeconfounder(slopes=self.slopes)
-        return site_statistics(cohort, cohort.covariates(self.covariates), deconfounder, self._kind_for(cohort), "mean")
+        deconfounder, kind = SiteDeconfounder(slopes=self.slopes), self._kind_for(cohort)
+        removed, nuisance = split_covariates(cohort, self.covariates, self.nuisance)
+        return site_statistics(cohort, removed, deconfounder, kind, "mean", nuisance)
 
     def _kind_for(self, cohort: Cohort) -> EdgeKind:
         return readable_kind(self.kind, cohort.measure, cohort.own_units)
@@ -156,7 +162,9 @@ class ScaffoldRidge(Method):
         residuals = within_sites(statistics.residuals_of(here, edges, deconfounder), statistics.site[here])
         spread = np.nanstd(residuals, axis=0)
         spread[~(spread > 0)] = 1
-        weights = ridge_weights(np.nan_to_num(residuals / spread), ridge_target(statistics.y[here]), *self.penalties)
+        features = np.nan_to_num(residuals / spread)
+        features = without_directions(features, features.T @ statistics.nuisance[here])
+        weights = ridge_weights(features, ridge_target(statistics.y[here]), *self.penalties)
         return _Reading(deconfounder, edges, weights / spread)
 
 

@@ -35,8 +35,8 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
     Parameters
     ----------
     method : str or estimator
-        A registered name, see ``brainroam methods``, such as ``"ensemble"`` (the default, to predict), ``"core"`` (to
-        see which pathways are reproducible) or ``"core[recipe=paper]"``; or anybody's estimator.
+        A registered name, see ``brainroam methods``, such as ``"core"`` (the default), ``"ensemble"`` (the same without
+        a network) or ``"core[recipe=paper]"``; or anybody's estimator.
     tuning : {"default", "fast", "full"}
         How much is chosen on inner held-out sites.
     random_state : int
@@ -135,9 +135,8 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
 
 
 class EnsembleClassifier(SiteClassifier):
-    """The ensemble as a scikit-learn classifier: the model to start with, and the default of ``brainroam fit``.
+    """The ensemble as a scikit-learn classifier: `CoreClassifier` without its network, many times faster.
 
-    Use it to predict at sites never seen; use `CoreClassifier` to see which pathways are reproducible across sites.
     Covariates given to `fit` are nuisance variables, such as ``mean_fd``: what moves with them is taken out of the
     edges. Reading people needs none.
 
@@ -177,9 +176,11 @@ class EnsembleClassifier(SiteClassifier):
 
 
 class CoreClassifier(SiteClassifier):
-    """CORE as a scikit-learn classifier: a reproducible scaffold of pathways, read by a ridge, a gated network or both.
+    """CORE as a scikit-learn classifier: the model to start with, and the default of ``brainroam fit``.
 
-    Use it to see which pathways are reproducible across sites; use `EnsembleClassifier` to predict.
+    It reads all edges softly, and a gated network reads the scaffold of pathways that sites agree on; sites held out of
+    training decide how far the network is believed.
+
     Parameters that are None are as the recipe says. All other settings are changed by a recipe of your own:
     ``CoreClassifier(recipe=dataclasses.replace(brainroam.core.recipe.PAPER, orient=True))``.
 
@@ -201,11 +202,11 @@ class CoreClassifier(SiteClassifier):
     window, stride : int, optional
         Sliding windows of the profiles, in volumes.
     skip : {"ridge", "sum", "none"}, optional
-        The linear reading that stands beside the network; ``"none"`` is the network alone.
+        The linear reading of the scaffold, with which the network is compared; ``"none"`` is the network alone.
     hidden : int, optional
         Width of the network.
     epochs : int, optional
-        A fixed number, at a constant learning rate; 0 is the linear reading alone, and needs no torch.
+        A fixed number, at a constant learning rate; 0 is without a network, and needs no torch.
     updates : int, optional
         Steps of Adam over which the learning rate falls to zero.
     max_pathways : int, optional

@@ -29,7 +29,7 @@ from brainroam.errors import DataError, UsageError, listed, warn_user
 from brainroam.methods.arrays import anonymous_cohort, in_order_of_training, require_measures, warn_of_poor_data
 from brainroam.methods.base import MEASURED, MethodInfo
 from brainroam.methods.explanation import Explanation
-from brainroam.methods.registry import resolve
+from brainroam.methods.registry import FLAGSHIP, resolve
 from brainroam.methods.saving import (
     blocks_as_in_training,
     describe_method,
@@ -61,9 +61,7 @@ class SiteEstimator(TakesSeries, BaseEstimator):
     _settings: Mapping[str, Any] = MappingProxyType({})
     _wanted: ClassVar[str] = "label"  # of every person, in words
 
-    def __init__(
-        self, method: Any = "ensemble", tuning: str = "default", random_state: int = 0, **settings: Any
-    ) -> None:
+    def __init__(self, method: Any = FLAGSHIP, tuning: str = "default", random_state: int = 0, **settings: Any) -> None:
         self.method, self.tuning, self.random_state = method, tuning, random_state
         self._settings = settings
 

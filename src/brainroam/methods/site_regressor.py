@@ -15,6 +15,7 @@ from brainroam.data.cohort import Cohort
 from brainroam.data.target import TRANSFORMS, Number, Target
 from brainroam.data.target.shifts import LABELLED
 from brainroam.errors import DataError, UsageError, listed, unknown
+from brainroam.methods.registry import FLAGSHIP
 from brainroam.methods.site_estimator import READ, Covariates, People, SiteEstimator, Times
 from brainroam.utils.parameters import says_how_to_call
 
@@ -51,7 +52,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
 
     def __init__(
         self,
-        method: Any = "ensemble",
+        method: Any = FLAGSHIP,
         tuning: str = "default",
         random_state: int = 0,
         transform: str = "",

@@ -26,10 +26,10 @@ from typing import Self
 import numpy as np
 
 from brainroam.core.connectivity import PEARSON
-from brainroam.core.covariates import nuisance_variables
+from brainroam.core.nuisance import NUISANCE, nuisance_variables
 from brainroam.core.pathways import site_rows
 from brainroam.core.penalties import mix_readings, prior_of, table_penalties
-from brainroam.core.ridge import Rows, ridge_candidates
+from brainroam.core.ridge import Rows, ridge_candidates, without_directions
 from brainroam.core.site_edges import SiteEdges
 from brainroam.core.targets import indicators, learned_target, within_sites
 from brainroam.data.cohort import Cohort
@@ -61,7 +61,7 @@ class TableRidge(CentredReading):
 
     kind = PEARSON
 
-    def __init__(self, covariates: Sequence[str] = ("mean_fd",)) -> None:
+    def __init__(self, covariates: Sequence[str] = NUISANCE) -> None:
         self.covariates = covariates
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
@@ -105,7 +105,8 @@ class TableRidge(CentredReading):
         contrast, weights = np.abs(edges.contrast(edges.sites)), []
         for power in POWERS:
             scale = contrast**power
-            features = without_directions(columns * scale, nuisance)
+            features = columns * scale
+            features = without_directions(features, features.T @ nuisance)
             rows = _site_rows(edges, scale, t) if cohort.target.is_number else None
             of_power = ridge_candidates(features, target, [(penalty,) for penalty in penalties], rows)
             weights += [each * scale for each in of_power]
@@ -117,14 +118,3 @@ def _site_rows(edges: SiteEdges, scale: np.ndarray, t: np.ndarray) -> Rows:
     level = np.nan_to_num((edges.means - edges.centre(edges.sites)) / edges.scale * scale)
     people = list(edges.people.values())
     return site_rows(level, np.array([t[here].mean() for here in people]), np.array([len(here) for here in people]))
-
-
-def without_directions(features: np.ndarray, nuisance: np.ndarray) -> np.ndarray:
-    """Features (n, M) without the directions that go with nuisance variables (n, k).
-
-    >>> without_directions(np.array([[1.0, 1.0], [-1.0, 1.0]]), np.array([[1.0], [-1.0]])).tolist()
-    [[0.0, 1.0], [0.0, 1.0]]
-    """
-    directions = features.T @ nuisance
-    inverse = np.linalg.pinv(directions.T @ directions, hermitian=True)
-    return features - (features @ directions) @ inverse @ directions.T

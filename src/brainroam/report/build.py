@@ -113,7 +113,7 @@ def write_report(
     figures : path, optional
         A folder for the figures as PNG (300 dpi) and SVG.
     method : str, optional
-        The method the report is about; by default the ensemble, or core, or the first that is no control.
+        The method the report is about; by default core, or the ensemble, or the first that is no control.
     name : str, optional
         What the study is called; by default the name of its data or of the folder of its study file.
     data : Cohort, optional

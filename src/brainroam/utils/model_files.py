@@ -42,7 +42,7 @@ NOTICE = (
 #: two people, one of whom was, how often it names the right one; and whom it finds while accusing 1 % of the others.
 MEMBERSHIP = {
     "ensemble": {100: (0.96, 0.49), 400: (0.80, 0.12), 1000: (0.66, 0.04)},
-    "core": {100: (0.89, 0.24), 400: (0.70, 0.05), 1000: (0.58, 0.02)},
+    "scaffold": {100: (0.89, 0.24), 400: (0.70, 0.05), 1000: (0.58, 0.02)},
 }
 BLANK = "0" * 64  # stands for the checksum of model.json while that checksum is taken
 
@@ -107,6 +107,7 @@ def load_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
 def membership_lines(method: str, n_people: int, target: str = "diagnosis") -> list[str]:
     """Two lines on what a model of so many people reveals about membership, for whoever is responsible for the data.
 
+    A pooled model reads the ``"scaffold"`` alone; core holds what the ensemble holds.
     Only models of a diagnosis were attacked; of another ``target`` the lines say so.
 
     >>> len(membership_lines("core", 300))
@@ -117,7 +118,7 @@ def membership_lines(method: str, n_people: int, target: str = "diagnosis") -> l
     ending = "and that person's diagnosis is told."
     if target != "diagnosis":
         ending = f"with a diagnosis as the target; models of {target} were not attacked, so expect as much."
-    measured = MEMBERSHIP["core" if method.startswith("core") else "ensemble"]
+    measured = MEMBERSHIP["scaffold" if method == "scaffold" else "ensemble"]
     size = max([size for size in measured if size <= n_people], default=min(measured))
     named, accused = measured[size]
     return [

@@ -15,6 +15,7 @@ from brainroam.errors import SummaryError, UsageError
 from brainroam.execution.federation import Pool, Protection, answer
 from brainroam.execution.federation.files import REQUEST, SUMMARY, read_message
 from brainroam.execution.federation.ledger import Ledger
+from brainroam.execution.federation.model import FIXED
 from brainroam.execution.federation.pool import THRESHOLDS
 from brainroam.execution.federation.pooled_block import PooledBlock
 from brainroam.execution.federation.show import describe_file
@@ -67,7 +68,7 @@ def finished(both, tmp_path_factory):
 
 
 def fitted(cohort, **settings):
-    return TunedMethod(method_info("core"), "default", epochs=0, tau_percentile=(80,), **settings).fit(cohort)
+    return TunedMethod(method_info("core"), "default", **FIXED, tau_percentile=(80,), **settings).fit(cohort)
 
 
 def test_each_block_is_that_of_one_place_and_their_scores_are_added(both, finished):

@@ -15,6 +15,7 @@ from brainroam.execution.federation import Pool, answer
 from brainroam.execution.federation.files import REQUEST, SUMMARY, read_message
 from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.masking import ROOM, Masks, fixed_point, new_key, numbers, public_of
+from brainroam.execution.federation.model import FIXED
 from brainroam.execution.federation.show import describe_file
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method
@@ -63,7 +64,7 @@ def test_under_masks_the_model_is_that_of_one_place(people, tmp_path, target):
     progress = pooled(cohort, tmp_path)
     assert progress.next_round == 4 and not progress.warnings
     fixed = {"tau_percentile": [80], "penalties": [3, 10, 30]} if cohort.target.is_number else {}
-    central = TunedMethod(method_info("core"), "default", epochs=0, **fixed).fit(cohort)
+    central = TunedMethod(method_info("core"), "default", **FIXED, **fixed).fit(cohort)
     model = load_method(tmp_path / "pool" / "model", cohort)[0]
     np.testing.assert_allclose(model.score(cohort), central.score(cohort), atol=1e-8)
     scores, site = progress.scores.set_index("site"), cohort.table["site"].to_numpy()
@@ -87,7 +88,7 @@ def test_a_table_under_masks_is_that_of_one_place(tmp_path):
     people = pd.DataFrame({**table, "age": rng.uniform(10, 60, n), "sex": rng.integers(0, 2, n)})
     cohort = Cohort(list(values[:, None]), people, columns_of_table([f"m{k}" for k in range(30)]), measure="table")
     pooled(cohort, tmp_path)
-    central = TunedMethod(method_info("core"), "default", epochs=0, tau_percentile=[80], penalties=[1, 3, 10]).fit(
+    central = TunedMethod(method_info("core"), "default", **FIXED, tau_percentile=[80], penalties=[1, 3, 10]).fit(
         cohort
     )
     withheld = [read_message(tmp_path / f"S{k}-1.summary", SUMMARY).withheld for k in range(4)]
@@ -149,7 +150,7 @@ def test_who_drops_out_ends_the_round_and_the_others_begin_it_anew(people, tmp_p
     after = read_message(tmp_path / f"{some[0]}-2.summary", SUMMARY).arrays["masked"]
     assert not np.isin(after, before[0]).any()
     rest = people.select(some)
-    alone = TunedMethod(method_info("core"), "default", epochs=0).fit(rest)
+    alone = TunedMethod(method_info("core"), "default", **FIXED).fit(rest)
     model = load_method(tmp_path / "pool" / "model", people)[0]
     np.testing.assert_allclose(model.score(people), alone.score(people), atol=1e-8)
 

@@ -19,6 +19,7 @@ from brainroam.errors import SummaryError, UsageError
 from brainroam.execution.federation import Pool, Protection, answer
 from brainroam.execution.federation.checks import suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, Settings, read_message
+from brainroam.execution.federation.model import FIXED
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import load_method
 from brainroam.methods.tuning import TunedMethod
@@ -26,7 +27,7 @@ from brainroam.methods.tuning import TunedMethod
 
 @pytest.fixture(scope="module")
 def central(hospitals):
-    return TunedMethod(method_info("core"), "default", epochs=0).fit(hospitals)
+    return TunedMethod(method_info("core"), "default", **FIXED).fit(hospitals)
 
 
 def model_of(folder, cohort):
@@ -72,7 +73,7 @@ def test_matrices_are_pooled_and_never_mixed_with_series(tmp_path):
         pool = Pool(tmp_path / "pool")
         pool.receive(round_of(matrices, tmp_path, number, tmp_path / "pool"))
         pool.advance()
-    central = TunedMethod(method_info("core"), "default", epochs=0).fit(matrices)
+    central = TunedMethod(method_info("core"), "default", **FIXED).fit(matrices)
     np.testing.assert_allclose(model_of(tmp_path, matrices).score(matrices), central.score(matrices), atol=2e-6)
     with pytest.raises(SummaryError, match="matrices"):
         Pool(tmp_path / "other").receive(
@@ -119,7 +120,7 @@ def test_a_pool_of_tables_is_one_fit_in_one_place(tables, tmp_path):
         pool = Pool(tmp_path / "pool")
         pool.receive(round_of(tables, tmp_path, number, tmp_path / "pool"))
         progress = pool.advance()
-    central = TunedMethod(method_info("core"), "default", tau_percentile=(80,)).fit(tables)
+    central = TunedMethod(method_info("core"), "default", **FIXED, tau_percentile=(80,)).fit(tables)
     pooled = model_of(tmp_path, tables)
     one, other = central.model_.core_, pooled.model_.core_
     np.testing.assert_array_equal(one.scaffold_.edges, other.scaffold_.edges)
@@ -156,7 +157,7 @@ def test_a_site_withdraws_and_joins_again(hospitals, done, tmp_path):
     pool.withdraw(gone)
     assert pool.advance().next_round == 3  # nobody has to send the second round again
     rest = hospitals.select([name for name in hospitals.sites if name != gone])
-    alone = TunedMethod(method_info("core"), "default", epochs=0).fit(rest)
+    alone = TunedMethod(method_info("core"), "default", **FIXED).fit(rest)
     np.testing.assert_allclose(
         model_of(tmp_path / "files", hospitals).score(hospitals), alone.score(hospitals), atol=2e-6
     )

@@ -14,6 +14,7 @@ from brainroam.errors import SummaryError, UsageError
 from brainroam.execution.federation import Pool, Protection, answer
 from brainroam.execution.federation.disclosure import disclosable_steps
 from brainroam.execution.federation.files import SUMMARY, read_message
+from brainroam.execution.federation.model import FIXED
 from brainroam.execution.federation.show import describe_file
 from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
@@ -47,7 +48,7 @@ def pooled(cohort, folder, told=None):
     assert progress.next_round == 4
     # Of a number, what a fit in one place would choose at held-out sites is fixed here: thresholds and penalties.
     fixed = {"tau_percentile": [80], "penalties": [3, 10, 30]} if cohort.target.is_number else {}
-    return TunedMethod(method_info("core"), "default", epochs=0, **fixed).fit(cohort if told is None else told)
+    return TunedMethod(method_info("core"), "default", **FIXED, **fixed).fit(cohort if told is None else told)
 
 
 @pytest.fixture(scope="module")

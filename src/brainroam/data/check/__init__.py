@@ -13,6 +13,7 @@ from brainroam.data.check.duplicates import Duplicate, correlations, find_duplic
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, join_findings
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import most_missing
+from brainroam.data.motion import motion_of, without_motion
 from brainroam.data.people import people_of
 from brainroam.data.prepare import kind_of
 from brainroam.data.target import Target
@@ -77,7 +78,7 @@ def check_cohort(
             (
                 labels.class_balance(people),
                 labels.label_by_site(people),
-                labels.label_by_covariates(people, cohort.covariate_names),
+                labels.label_by_covariates(_with_estimated_motion(cohort), cohort.covariate_names),
             )
             if cohort.target.is_two_classes
             else ()
@@ -109,6 +110,14 @@ def _check_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     yield from time_course.steps(cohort, course)
     yield from time_course.transients(cohort, course)
     yield from time_course.spectra(cohort, course)
+
+
+def _with_estimated_motion(cohort: Cohort) -> pd.DataFrame:
+    """The people with a column ``variation`` where their site's motion was not measured."""
+    unmeasured = without_motion(cohort)
+    if not unmeasured.any():
+        return cohort.people
+    return people_of(cohort.table.assign(variation=np.where(unmeasured, motion_of(cohort)[:, 0], np.nan)))
 
 
 def _totals(cohort: Cohort) -> dict[str, Any]:

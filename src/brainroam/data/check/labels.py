@@ -28,19 +28,35 @@ PLAUSIBLE: dict[str, tuple[Callable[[pd.Series], pd.Series], str]] = {
 }
 # Confounding is reported when it is both certain and large enough to be learned instead of the condition.
 MAX_P, MIN_D_COHORT, MIN_D_SITE = 0.01, 0.3, 0.5
-NAMES = {"age": "mean age", "sex": "share of men", "mean_fd": "mean displacement", "n_timepoints": "mean volumes"}
-DIGITS = {"age": 1, "sex": 2, "mean_fd": 2, "n_timepoints": 0}
+NAMES = {"age": "mean age", "sex": "share of men", "mean_fd": "mean displacement", "n_timepoints": "mean volumes"} | {
+    "variation": "log variation of DVARS"
+}
+DIGITS = {"age": 1, "sex": 2, "mean_fd": 2, "n_timepoints": 0, "variation": 2}
 CONTRASTS = {
     "age": ("cases are older than controls", "cases are younger than controls"),
     "sex": ("more of the cases are male", "fewer of the cases are male"),
     "mean_fd": ("cases moved more than controls", "cases moved less than controls"),
     "n_timepoints": ("scans of cases are longer than of controls", "scans of cases are shorter than of controls"),
+    "variation": tuple(
+        f"the signal of cases jumps {how} unevenly than that of controls, as of people who moved {how}"
+        for how in ("more", "less")
+    ),
 }
-NOUNS = {"age": "age", "sex": "sex", "mean_fd": "motion", "n_timepoints": "the length of the scan"}
+NOUNS = {
+    "age": "age",
+    "sex": "sex",
+    "mean_fd": "motion",
+    "n_timepoints": "the length of the scan",
+    "variation": "motion",
+}
 REMEDIES = {
     name: f"a model can learn {noun} instead of the condition: use it as a covariate (--covariates)"
     for name, noun in NOUNS.items()
-} | {"n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike (--crop)"}
+} | {
+    "n_timepoints": "a model can learn the length of the scan from noise and dynamics: cut all scans alike (--crop)",
+    "variation": "a model can learn motion instead of the condition: add a column mean_fd. Until then our methods take "
+    "out what goes with motion as estimated from the series",
+}
 
 
 def unusable(table: pd.DataFrame) -> Iterator[Finding]:
@@ -146,13 +162,16 @@ def label_by_site(table: pd.DataFrame) -> Iterator[Finding]:
 
 
 def label_by_covariates(table: pd.DataFrame, used: Sequence[str] = ()) -> Iterator[Finding]:
-    """Whether age, sex, motion, scan length or further covariates of the study (``used``) tell cases from controls."""
+    """Whether age, sex, motion, scan length or further covariates of the study (``used``) tell cases from controls.
+
+    Motion is that of `brainroam.data.motion` at sites where the table has a column ``variation``.
+    """
     measures = of_the_condition(table, used)
     for reason in measures.values():
         yield Finding("warning", "covariate-of-condition", reason, REMEDY)
     numbers = [name for name in used if pd.api.types.is_numeric_dtype(table[name]) and name not in measures]
     parts = [(None, table, MIN_D_COHORT), *((str(s), part, MIN_D_SITE) for s, part in table.groupby("site"))]
-    for name in dict.fromkeys([*CONTRASTS, *numbers]):
+    for name in dict.fromkeys([*(name for name in CONTRASTS if name in table), *numbers]):
         for site, part, least in parts if name in CONTRASTS else parts[:1]:
             cases, controls = (part.loc[part["label"] == y, name].dropna().to_numpy() for y in (1, 0))
             if min(len(cases), len(controls)) < 2 or np.ptp(np.concatenate([cases, controls])) == 0:

@@ -24,7 +24,7 @@ SWEEPS: dict[str, list[dict[str, int]]] = {
     "budget": [{"budget": k} for k in (20, 40, 60, 80, 100, 120, 150, 200)],
     "window": [{"window": w, "stride": s} for w, s in product((20, 30, 40, 50, 60), (1, 5, 10, 15))],
 }
-OURS = ("ensemble", "core")
+OURS = ("core", "ensemble")
 CONTROLS = ("majority", "confounds", "site-only")
 APART = "; ablations and sweeps are corrected separately"
 

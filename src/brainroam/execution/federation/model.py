@@ -1,6 +1,7 @@
 """The pooled model as a model folder, which ``predict`` and ``explain`` read like one fitted in one place.
 
-It is ``core[epochs=0]``, the linear reading of the scaffold.
+It is ``core[epochs=0,project=false,soft=false]``, the linear reading of the scaffold: products of all edges are too
+many to send, and motion is regressed out like any covariate that hospitals name.
 """
 
 import json
@@ -20,7 +21,7 @@ from brainroam.execution.federation.files import Message, Settings
 from brainroam.methods.saving import KIND
 from brainroam.utils.model_files import save_model
 
-FIXED: dict[str, Any] = {"epochs": 0}
+FIXED: dict[str, Any] = {"epochs": 0, "project": False, "soft": False}
 UNCALIBRATED = "not calibrated yet: probabilities and levels say nothing before round 3, the order of people does"
 
 

@@ -276,7 +276,7 @@ class Pool:
         n_people = {name: self._n_people(name) for name in sites}
         save_pooled(self.folder / "model", pooled, weights, n_people, self.thresholds, notes, self.target, **learned)
         lines.append(f"model: {self.folder / 'model'}")
-        lines += membership_lines("core", sum(n_people.values()))
+        lines += membership_lines("scaffold", sum(n_people.values()))
         self._ask(3, blocks, readings, request)
         for member in members:
             told = {name: float(arrays["moved"]) for name, arrays in third.items() if "moved" in arrays}
