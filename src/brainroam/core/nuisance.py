@@ -61,10 +61,10 @@ def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
 
 def note_of_motion(cohort: Cohort, names: Sequence[str]) -> list[str]:
     """What stands in the place of motion that nobody measured, in words; nothing where all is known."""
-    sites = np.unique(cohort.table["site"].to_numpy()[without_motion(cohort)]) if MOTION in names else []
-    if not len(sites):
+    sites = set(cohort.table["site"][without_motion(cohort)]) if MOTION in names else set[str]()
+    if not sites:
         return []
-    where = "" if len(sites) == len(cohort.sites) else f" at {listed(map(str, sites))}"
+    where = "" if len(sites) == len(cohort.sites) else f" at {listed(sorted(sites))}"
     return [f"motion was not measured{where}: what goes with motion as estimated from the series is taken out"]
 
 
