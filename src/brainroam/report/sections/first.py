@@ -114,12 +114,12 @@ class SiteForestDisplay(NotebookDisplay):
         at = np.arange(len(sites))[::-1]
         top = len(sites) - 0.4
         if np.isfinite(summary.next_low):
-            ax.axvspan(summary.next_low, summary.next_high, color=VERMILION, alpha=0.13, linewidth=0)
+            ax.axvspan(summary.next_low, summary.next_high, color=VERMILION, alpha=0.24, linewidth=0)
         ax.axvline(self.figure.chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         for value in self.references.values():
             ax.axvline(value, color=GREEN, linewidth=1.4, linestyle=(0, (1, 1.5)))
         if np.isfinite(summary.low):
-            ax.axvspan(summary.low, summary.high, color=VERMILION, alpha=0.22, linewidth=0)
+            ax.hlines(-0.5, summary.low, summary.high, color=VERMILION, linewidth=4)
         if np.isfinite(summary.mean):
             ax.axvline(summary.mean, color=VERMILION, linewidth=1.8)
         ax.hlines(at, sites["low"], sites["high"], color=INK, linewidth=1)
@@ -165,7 +165,7 @@ class SiteForestDisplay(NotebookDisplay):
             handles.append(Line2D([], [], color=VERMILION, linewidth=1.8, label=text))
         if np.isfinite(summary.next_low):
             text = f"next {self.unit} {span(summary.next_low, summary.next_high)}"
-            handles.append(Patch(color=VERMILION, alpha=0.2, linewidth=0, label=text))
+            handles.append(Patch(color=VERMILION, alpha=0.24, linewidth=0, label=text))
         for name, value in self.references.items():
             line = Line2D([], [], color=GREEN, linestyle=(0, (1, 1.5)), linewidth=1.4)
             line.set_label(f"plain ridge {value:.2f}" if name == "fc-ridge" else f"{name} {value:.2f}")
@@ -179,11 +179,11 @@ class SiteForestDisplay(NotebookDisplay):
 
 def first_section(data: ReportData) -> Section:
     """What a reader sees without scrolling."""
-    bands = "" if data.protocol == "cv" else f"; pale band: where {data.next_place} is expected"
+    bands = "" if data.protocol == "cv" else f"; band: where {data.next_place} is expected"
     picture = drawing(
         "forest",
         f"{data.figure.head} of {data.method} at each held-out {data.unit} with its 95 % interval; in brackets how "
-        f"many people it had. Line and darker band: mean and its 95 % interval{bands}.",
+        f"many people it had. Line and stroke below: mean and its 95 % interval{bands}.",
         SiteForestDisplay.from_results(data),
         narrow=PHONE,
     )
