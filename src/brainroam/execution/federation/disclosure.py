@@ -42,8 +42,8 @@ from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.site_fit import MAD_OF_A_STANDARD_NORMAL
 from brainroam.core.site_summary import own_residuals
-from brainroam.core.targets import is_number
 from brainroam.execution.federation.dominance import FEW, ONE
+from brainroam.execution.federation.labels import Labels
 
 MIN_COUNT, LEAST_COUNT = 5, 3
 IN_DESIGN, AT_EDGE = 1.5, 5 / 3  # times 1 / k; the room between is for robust weights and missing people
@@ -72,7 +72,8 @@ def disclosable_covariates(covariates: pd.DataFrame, y: np.ndarray, k: int) -> t
     def drop(name: str, reason: str) -> None:
         table[name], why[name] = np.nan, reason.format(k=k)
 
-    masks, least, classes = *groups_of(y, k), pd.Series(_codes(y))
+    labels = Labels.of(y)
+    masks, least, classes = *labels.groups(k), pd.Series(labels.codes)
     for name in table:
         present = table[name].notna().to_numpy()
         if min((present & mask).sum() for mask in masks) < least:
@@ -149,13 +150,6 @@ def disclosable_steps(t: np.ndarray, k: int) -> np.ndarray | None:
     return None
 
 
-def groups_of(y: np.ndarray, k: int) -> tuple[list[np.ndarray], int]:
-    """Masks of the groups that share what is disclosed (each class, or everybody), and their minimum size."""
-    if y.ndim == 2:
-        return [column == 1 for column in y.T if column.any()], k
-    return ([np.ones(len(y), dtype=bool)], 2 * k) if is_number(y) else ([y == 0, y == 1], k)
-
-
 def singled_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, huber_k: float, k: int) -> np.ndarray:
     """Which edges (M,) of a site have somebody with a leverage above 5/(3k), rule 3; not of edges that nobody has.
 
@@ -228,13 +222,6 @@ def _fewest(one: pd.Series, other: pd.Series) -> int:
     return int(pd.crosstab(one, other).to_numpy().min(initial=len(one)))
 
 
-def _codes(y: np.ndarray) -> np.ndarray:
-    """The class of each person; of a number everybody's is the same."""
-    if y.ndim == 2:
-        return y.argmax(axis=1)
-    return np.zeros(len(y)) if is_number(y) else y
-
-
 def _design(table: pd.DataFrame, y: np.ndarray) -> np.ndarray:
     """Intercept, class or number, and covariates, who is unknown at the mean."""
     columns = [table[name].fillna(table[name].mean()) for name in table if table[name].nunique() > 1]
@@ -257,7 +244,8 @@ def _leverage(design: np.ndarray) -> np.ndarray:
 
 def _largest_leverage(x: np.ndarray, residuals: np.ndarray, y: np.ndarray, huber_k: float, k: int) -> np.ndarray:
     """max_i h_ij of each edge; 0 where nobody has it, 1 where fewer than k people of a class do."""
-    present, (masks, least) = np.isfinite(residuals), groups_of(y, k)
+    present, labels = np.isfinite(residuals), Labels.of(y)
+    masks, least = labels.groups(k)
     size = np.abs(np.where(present, residuals, 0))
     with np.errstate(all="ignore"):
         ordered = np.sort(np.where(present, size, np.nan), axis=0)  # NaN last
@@ -265,21 +253,10 @@ def _largest_leverage(x: np.ndarray, residuals: np.ndarray, y: np.ndarray, huber
         middle = (ordered[np.maximum(n - 1, 0) // 2, column] + ordered[np.minimum(n // 2, len(y) - 1), column]) / 2
         weights = np.where(size > (limit := huber_k * middle / MAD_OF_A_STANDARD_NORMAL), limit / size, 1.0) * present
         counts = np.stack([(present & mask[:, None]).sum(axis=0) for mask in masks])
-        contrasts = _contrasts(y, present, counts, masks)
+        contrasts = labels.contrasts(present)
     columns = [weights.T[:, :, None] * x, *(np.nan_to_num(contrast).T[:, :, None] for contrast in contrasts)]
     a = np.concatenate(columns, axis=2)
     a /= np.maximum(np.linalg.norm(a, axis=1, keepdims=True), 1e-300)
     inverse = np.linalg.pinv(np.swapaxes(a, 1, 2) @ a, rcond=1e-10, hermitian=True)
     h = ((a @ inverse) * a).sum(axis=2).max(axis=1)
     return np.where(n == 0, 0.0, np.where(counts.min(axis=0) < least, 1.0, h))
-
-
-def _contrasts(y: np.ndarray, present: np.ndarray, counts: np.ndarray, masks: list[np.ndarray]) -> list[np.ndarray]:
-    """c (n, M) of each edge: cases against controls, each of several classes against the first, or a number."""
-    if y.ndim == 2:
-        first, *others = (present * mask[:, None] / count for mask, count in zip(masks, counts, strict=True))
-        return [other - first for other in others]
-    if is_number(y):
-        return [present * (y[:, None] - (present * y[:, None]).sum(axis=0) / counts[0])]
-    classes = present * np.where(y == 1, 1.0, -1.0)[:, None]
-    return [classes / np.where(classes > 0, counts[1], counts[0])]

@@ -25,7 +25,7 @@ import pandas as pd
 from brainroam.core.connectivity import edge_blocks
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.site_summary import own_residuals
-from brainroam.core.targets import is_number
+from brainroam.execution.federation.labels import Labels
 
 ONE, OF_CONTRAST, FEW = 1 / 3, 0.36, 4 / 5  # shares of one person, of one in a contrast, and of k - 1
 
@@ -74,13 +74,7 @@ def stands_out(values: np.ndarray, covariates: pd.DataFrame, y: np.ndarray, hube
 
 def told_sums(y: np.ndarray, covariates: pd.DataFrame) -> list[tuple[np.ndarray, int, float]]:
     """Weights c (n, q) of the sums that are told, the power of |c r| that is shared, and the largest share."""
-    ones = np.ones((len(y), 1))
-    if y.ndim == 2:
-        classes = y[:, y.any(axis=0)].astype(float)
-    elif is_number(y):
-        classes = (y - y.mean())[:, None]
-    else:
-        classes = np.eye(2)[y]
+    ones, classes = np.ones((len(y), 1)), Labels.of(y).classes
     means = classes / np.maximum(classes.sum(axis=0), 1)
     contrasts = means[:, 1:] - means[:, :1]  # a number has none: its slope is the sum by it
     raw = CovariateEncoder().fit(covariates).impute(covariates)

@@ -26,7 +26,7 @@ from safetensors import numpy as safetensors
 from brainroam import __version__
 from brainroam.core.connectivity import EdgeKind
 from brainroam.data.atlas import Atlas
-from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target import TWO, TWO_CLASSES, Target
 from brainroam.errors import SummaryError, UsageError, listed, visible
 from brainroam.execution.federation.schema import ARRAYS as ARRAYS
 from brainroam.execution.federation.schema import REQUEST as REQUEST
@@ -38,6 +38,7 @@ from brainroam.utils.parameters import Share, require_settings
 MAGIC = b"brainroam-federation"
 SCHEMA = 1
 LARGEST = 2**31
+OF_ANY_NAME = (TWO,)  # kinds whose columns and classes may be called otherwise at every site
 #: Entries of the header that are left out where they are empty.
 MAY_LACK = ("keys", "sums")
 
@@ -152,8 +153,18 @@ class Message:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the arrays."""
+        """SHA-256 of the arrays, also of those that were let go."""
+        if "_digest" in vars(self):
+            return str(vars(self)["_digest"])
         return hashlib.sha256(b"".join(self.arrays[name].tobytes() for name in sorted(self.arrays))).hexdigest()
+
+    def without_sums(self) -> "Message":
+        """The same without the sums under masks, which are large: of all hospitals they would fill the memory."""
+        if "masked" not in self.arrays:
+            return self
+        light = replace(self, arrays={name: value for name, value in self.arrays.items() if name != "masked"})
+        vars(light)["_digest"] = self.digest
+        return light
 
     @property
     def identity(self) -> str:
@@ -226,7 +237,7 @@ def target_in_words(target: Target) -> str:
     >>> target_in_words(Target.of_kind("age", "number", transform="log")), target_in_words(TWO_CLASSES)
     ('age (number, log)', 'two classes')
     """
-    if target.is_two_classes:
+    if target.kind in OF_ANY_NAME:
         return target.kind
     return f"{target.name} ({', '.join(filter(None, (target.kind, target.transform)))})"
 

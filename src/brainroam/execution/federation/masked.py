@@ -23,12 +23,13 @@ from brainroam.core.ridge import Rows
 from brainroam.core.scaffold import Scaffold
 from brainroam.core.site_summary import own_residuals
 from brainroam.core.site_sums import Sums, ridge_of_sums
-from brainroam.core.targets import is_number
 from brainroam.data.folds import other_sites
 from brainroam.data.target import Target
 from brainroam.errors import SummaryError
 from brainroam.execution.federation.disclosure import EDGES_PER_PERSON
-from brainroam.execution.federation.files import Message
+from brainroam.execution.federation.files import SUMMARY, Message, read_message
+from brainroam.execution.federation.kinds import Kind
+from brainroam.execution.federation.labels import Labels
 from brainroam.execution.federation.masking import Masks, fixed_point, numbers, public_of, sealed, unsealed
 from brainroam.execution.federation.model import off_residuals, reading
 from brainroam.execution.federation.people import People
@@ -46,12 +47,7 @@ def readers_of(request: Message) -> dict[str, int]:
 
 def size_of(n_edges: int, target: Target) -> int:
     """How many numbers a part has."""
-    return n_edges * (n_edges + 1) // 2 + (rows_by_class(target) + 1) * n_edges
-
-
-def rows_by_class(target: Target) -> int:
-    """Sums of r by class; of a number over everybody and times it."""
-    return len(target.classes) if target.is_classes else 2
+    return n_edges * (n_edges + 1) // 2 + (Kind.of(target).rows + 1) * n_edges
 
 
 def packed(sums: Sums, unit: np.ndarray, target_unit: float) -> np.ndarray:
@@ -89,10 +85,7 @@ def sums_of_people(values: np.ndarray, people: People, slopes: np.ndarray, huber
     raw, here = deconfounder.encoder_.impute(people.covariates), ~np.isnan(values).all(axis=0)
     r = np.nan_to_num(residuals) - np.where(here, (raw - raw.mean(axis=0)) @ slopes, 0)
     r -= r.mean(axis=0)
-    y = people.y
-    if y.ndim == 1:
-        y = np.column_stack([np.ones(len(y)), y - y.mean()] if is_number(y) else [y == 0, y == 1])
-    return Sums(r.T @ r, y.T.astype(float) @ r, len(r) * here.astype(float))
+    return Sums(r.T @ r, Labels.of(people.y).rows.T @ r, len(r) * here.astype(float))
 
 
 def masked_sums(request: Message, people: People, site: str, private: bytes) -> tuple[np.ndarray, int]:
@@ -129,7 +122,7 @@ def opened_reading(reading: Mapping[str, np.ndarray], masks: Masks) -> dict[str,
     if "levels" in reading:
         beside |= {"target_unit": target_unit, "rows": Rows(reading["levels"][:, :-1], reading["levels"][:, -1])}
     scale, (weights,) = ridge_of_sums(sums, np.ones(len(unit)), [tuple(reading["penalties"])], **beside)
-    weights = weights / (scale if weights.ndim == 1 else scale[:, None])
+    weights = (weights.T / scale).T
     there = reading["whole"].any(axis=tuple(range(1, reading["whole"].ndim)))
     moved = share_moved(reading["whole"][there], weights[there], scale[there])
     return {**reading, "weights": weights, "moved": np.array(moved)}
@@ -236,7 +229,7 @@ class MaskedBlock(PooledBlock):
         sizes = {name: size_of(len(scaffold), self.target) for name, (_, scaffold) in self.folds.items()}
         totals = {name: np.zeros(size, dtype=np.uint64) for name, size in sizes.items()}
         for name in self.sites:
-            own, start = self._answers[name].arrays["masked"], 0
+            own, start = read_message(self._answers[name].path, SUMMARY).arrays["masked"], 0
             if len(own) != sum(size for reader, size in sizes.items() if reader != name):
                 raise SummaryError(f"{self._answers[name]} has another length than the sums it was asked for")
             for reader in (reader for reader in sizes if reader != name):

@@ -18,6 +18,7 @@ from brainroam.core.pathways import Pathways
 from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.data.target.shifts import ClassShift, SiteShift
 from brainroam.execution.federation.files import Message, Settings
+from brainroam.execution.federation.kinds import Kind
 from brainroam.methods.saving import KIND
 from brainroam.utils.model_files import save_model
 
@@ -28,7 +29,7 @@ UNCALIBRATED = "not calibrated yet: probabilities and levels say nothing before 
 def reading(pathways: Pathways) -> dict[str, np.ndarray]:
     """Pathways as one weight per edge, with what is taken off its residual; what a third request holds for a site."""
     unit = pathways.orientation / pathways.scale[:, 0]
-    weights = pathways.skip * (unit if pathways.skip.ndim == 1 else unit[:, None])
+    weights = (pathways.skip.T * unit).T
     return {"weights": weights, **off_residuals(pathways.deconfounder, pathways.scaffold.edges)}
 
 
@@ -85,7 +86,7 @@ def save_pooled(
         "configuration": fixed if alone else {"blocks": [[name, fixed] for name in blocks]},
         "seed": 0,
         "notes": notes,
-        "classes": list(target.classes) if target.is_classes else [0, 1],
+        "classes": Kind.of(target).codes,
         "target": target.described(),
         "covariates": list(like.covariates),
         "inner_sites": [dict(row) for row in inner_sites],

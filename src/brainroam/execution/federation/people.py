@@ -12,28 +12,23 @@ site:
 Where everybody has every block there is one group, and nothing more is withheld than of one block.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from brainroam.core.covariates import CovariateEncoder
-from brainroam.core.targets import is_number
 from brainroam.data.cohort import Cohort
-from brainroam.data.people import mean_of_scans, persons
-from brainroam.data.target import ORDERED, Target
-from brainroam.errors import DataError, SummaryError, listed
+from brainroam.data.people import persons
+from brainroam.errors import DataError, listed
 from brainroam.execution.federation.disclosure import (
-    DRAWN_IN,
-    STEPS_JOINED,
     disclosable_covariates,
-    disclosable_number,
-    disclosable_steps,
     singled_out,
 )
+from brainroam.execution.federation.labels import Labels
+from brainroam.execution.federation.site_kinds import SiteKind
 
-FEW_OF_CLASS = "left out: fewer than the {least} people below which a summary tells too much about each of them"
 FEW_ALIKE = "left out: {who}, fewer than {least} of a class who have the same blocks, or nobody of them differs"
 OTHERS = "people with other blocks than the rest"
 NOT_OF_ALL = "dropped: those who lack a block could be told by it"
@@ -56,14 +51,7 @@ class People:
     @property
     def counts(self) -> np.ndarray:
         """How many people of each class; of a number, how many."""
-        if self.y.ndim == 2:
-            return self.y.sum(axis=0)
-        return np.array([len(self.y)]) if is_number(self.y) else np.array([(self.y == c).sum() for c in (0, 1)])
-
-    @property
-    def steps(self) -> np.ndarray:
-        """The steps (K, 2) of an order that somebody has, and how many people each."""
-        return np.column_stack(np.unique(np.rint(self.y + self.level), return_counts=True)).astype(float)
+        return Labels.of(self.y).counts
 
     def on(self, edges: np.ndarray | slice, huber_k: float) -> np.ndarray:
         """Their values on some edges, NaN where somebody would be singled out."""
@@ -72,73 +60,11 @@ class People:
         return np.where(out, np.nan, values)
 
 
-def without_small_classes(cohort: Cohort, least: int) -> tuple[Cohort, dict[str, str]]:
-    """Without the people of those of several classes that too few have here, and which these are."""
-    target = cohort.target
-    if not target.is_classes:
-        return cohort, {}
-    code, person = cohort.targets.astype(int), persons(cohort.table).to_numpy()
-    counts = {name: len(set(person[code == k])) for k, name in enumerate(target.classes)}
-    few = {name: n for name, n in counts.items() if n < least}
-    included = ~np.isin(code, [target.classes.index(name) for name in few])
-    why = {f"{target.name} {name}": FEW_OF_CLASS.format(least=least) for name, n in few.items() if n}
-    if len(few) > len(target.classes) - 2:
-        raise SummaryError(
-            f"site {cohort.sites[0]}: fewer than two classes of {target.name} have the {least} people below which a "
-            "summary tells too much about each of them: nothing was written"
-        )
-    table, names = cohort.table, [name for name in target.classes if name not in few]
-    place = {float(target.classes.index(name)): float(k) for k, name in enumerate(names)}
-    recoded = table.assign(label=table["label"].map(place))
-    return cohort.predicting(replace(target, classes=tuple(names)), recoded).subset(included), why
-
-
-def labels_of(cohort: Cohort, target: Target, person: np.ndarray) -> tuple[np.ndarray, float]:
-    """Labels of each person (0 and 1, indicators of the classes of this target, or a number about its mean), the mean.
-
-    Somebody's number is the mean over their scans. A step of an order is the number that names it, since codes depend
-    on which steps a site has.
-    """
-    label = mean_of_scans(cohort.targets[:, None], person)[:, 0]
-    if target.is_two_classes:
-        return label.astype(int), 0.0
-    if target.is_classes:
-        place = [target.classes.index(name) for name in cohort.target.classes]
-        return np.eye(len(target.classes), dtype=int)[np.array(place)[label.astype(int)]], 0.0
-    if target.kind == ORDERED:
-        label = np.array(cohort.target.classes, dtype=float)[np.rint(label).astype(int)]
-    return label - label.mean(), float(label.mean())
-
-
-def draw_in_number(
-    site: str, t: np.ndarray, level: float, k: int, why: dict[str, str], target: Target
-) -> tuple[np.ndarray, float]:
-    """The number, or step of an order, as it is told, and its mean."""
-    drawn = _draw_in(t, k, target)
-    if drawn is None:
-        raise SummaryError(
-            f"site {site}: fewer than {k} people differ in {target.name} from all others, and every slope would tell "
-            "about them: nothing was written"
-        )
-    if not np.array_equal(drawn, t):
-        why[target.name] = STEPS_JOINED.format(k=k) if target.kind == ORDERED else DRAWN_IN
-    return drawn - drawn.mean(), level + float(drawn.mean())
-
-
-def _draw_in(t: np.ndarray, k: int, target: Target) -> np.ndarray | None:
-    return disclosable_steps(t, k) if target.kind == ORDERED else disclosable_number(t, k)
-
-
 def persons_of(cohort: Cohort, site: str) -> np.ndarray:
     """Whose scan each row is, as numbers in the order of the rows."""
     person = pd.factorize(persons(cohort.table))[0]
-    both = pd.Series(cohort.targets).groupby(person).nunique() > 1
-    if both.any() and cohort.target.is_classes:
-        raise DataError(f"site {site}: {int(both.sum())} people have scans of two classes; keep one kind of them")
-    if both.any() and cohort.target.is_two_classes:
-        raise DataError(
-            f"site {site}: {int(both.sum())} people have scans as a case and as a control; keep one kind of them"
-        )
+    different = pd.Series(cohort.targets).groupby(person).nunique() > 1
+    SiteKind.of(cohort.target).refuse_two_of_one(site, int(different.sum()))
     return person
 
 
@@ -175,7 +101,7 @@ def disclosable_people(cohort: Cohort, least: int, k: int) -> Disclosable:
     alone = len(set(group)) == 1
     for name in dict.fromkeys(group):
         here = np.flatnonzero(group == name)
-        here = here[_in_large_classes(cohort.subset(here), least)] if not alone else here
+        here = here if alone else here[SiteKind.of(cohort.target).in_large_classes(cohort.subset(here), least)]
         if not len(here) or name == _NOTHING:
             continue
         if not alone:
@@ -204,29 +130,14 @@ def _groups(cohort: Cohort) -> np.ndarray:
     return np.array(["+".join(name for name in has if row[name]) for _, row in of_person.iterrows()])
 
 
-def _in_large_classes(group: Cohort, least: int) -> np.ndarray:
-    """Positions of the people whose class has enough people in this group; of a number twice as many are needed."""
-    person, y = persons(group.table), group.targets
-    if group.target.is_number:
-        return np.arange(len(group)) if person.nunique() >= 2 * least else np.empty(0, dtype=int)
-    count = person.groupby(y).transform("nunique")
-    return np.flatnonzero((count >= least).to_numpy())
-
-
 def _draw_in_group(group: Cohort, k: int) -> tuple[pd.DataFrame | None, dict[str, str]]:
     """Labels and covariates of a group, drawn in as if it were a site; None where a number tells too much."""
     person, names = pd.factorize(persons(group.table))[0], list(group.covariate_names)
     labels = pd.Series(group.table["label"].to_numpy(dtype=float)).groupby(person).mean()
-    if group.target.is_number:
-        forward = group.target.forward(labels.to_numpy())
-        drawn = _draw_in(np.rint(forward) if group.target.kind == ORDERED else forward, k, group.target)
-        if drawn is None:
-            return None, {}
-        y, labels = drawn - drawn.mean(), pd.Series(group.target.inverse(drawn))
-    elif group.target.is_classes:
-        y = np.eye(len(group.target.classes), dtype=int)[labels.astype(int)]
-    else:
-        y = labels.to_numpy().astype(int)
+    found = SiteKind.of(group.target).of_group(labels, k)
+    if found is None:
+        return None, {}
+    y, labels = found
     table = group.covariates(names).reset_index(drop=True)
     encoder = CovariateEncoder().fit(table)
     if encoder.levels_:  # refused later, in words

@@ -21,21 +21,17 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
-from brainroam.data.target import MOST_CLASSES, ORDERED, TWO_CLASSES, Target, is_control
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import EmptyScaffoldError, SummaryError, listed, unknown, visible
 from brainroam.execution.federation.checks import moving_most, refuse_copies, refuse_other_people, suspicions
 from brainroam.execution.federation.files import REQUEST, SUMMARY, Message, read_message
+from brainroam.execution.federation.kinds import Kind
 from brainroam.execution.federation.model import save_pooled
 from brainroam.execution.federation.pooled_block import (
     PooledBlock,
     block_weights,
-    first_step,
-    products_of,
-    summary_of,
 )
-from brainroam.execution.federation.results import inner_sites, learn_calibration, scores_of_sites
 from brainroam.execution.federation.schema import is_masked, require_counts
-from brainroam.execution.federation.scores import figure_of
 from brainroam.utils.files import clear_parts, content_hash, part_beside, read_checksummed, write_checksummed, write_csv
 from brainroam.utils.model_files import membership_lines
 
@@ -99,7 +95,7 @@ class Pool:
             if _site_hash(site) not in self._withdrawn:
                 raise SummaryError(f"site {visible(site)} has not withdrawn from {self.folder}")
         messages = {key: dict(of_sites) for key, of_sites in self._messages.items()}
-        for message in (read_message(path, SUMMARY) for path in paths):
+        for message in (read_message(path, SUMMARY).without_sums() for path in paths):
             if again is not None and message.site not in again and _site_hash(message.site) in self._withdrawn:
                 self._left_out.add(message.site)
                 continue
@@ -119,14 +115,15 @@ class Pool:
         for of_sites in messages.values():
             refuse_copies(of_sites)
         target = common_target(messages[1].values())
+        kind = Kind.of(target)
         for site, message in messages[2].items():
             firsts = messages[1][site].parts
             for name, part in message.parts.items():
                 if name not in firsts:
                     raise SummaryError(f"{message}: its first summary has no block {name!r}")
                 if not message.protection and not messages[1][site].protection and not is_masked(message):
-                    first, second = summary_of(firsts[name], target), products_of(part, target)
-                    refuse_other_people(site, first, second, _counts(part, target))
+                    first, second = kind.summary(firsts[name]), kind.products(part)
+                    refuse_other_people(site, first, second, kind.counts(part))
         for number in (2, 3):
             for message in messages[number].values():
                 self._require_counts(message, messages[1][message.site], target)
@@ -135,11 +132,11 @@ class Pool:
 
     def _require_counts(self, message: Message, first: Message, target: Target) -> None:
         """A later summary is of as many people as the first."""
-        parts = message.parts if message.round == 2 else {"": message}
+        parts, kind = message.parts if message.round == 2 else {"": message}, Kind.of(target)
         for name, part in parts.items():
             firsts = [first.parts[name]] if message.round == 2 else [*first.parts.values()]
             try:
-                require_counts(_counts(part, target), [_counts(one, target) for one in firsts])
+                require_counts(kind.counts(part), [kind.counts(one) for one in firsts])
             except ValueError as error:
                 raise SummaryError(f"{message}: {error}") from error
 
@@ -264,14 +261,18 @@ class Pool:
             notes.append(self._told_weights(blocks, weights))
             lines.append(notes[-1])
         request = content_hash([[self._messages[k][name].digest for name in sites for k in (1, 2)], self.thresholds])
+        kind, steps = (
+            Kind.of(self.target),
+            Kind.of(self.target).at_steps([self._messages[1][name] for name in held_out]),
+        )
         answers = {name: m for name, m in self._messages[3].items() if m.request == request}
-        third = {name: _from_first_step(m.arrays, self.target) for name, m in answers.items()}
+        third = {name: kind.from_first_step(m.arrays) for name, m in answers.items()}
         waiting = [name for name in held_out if name not in third]
-        scores = None if waiting else scores_of_sites(held_out, third, self.target).join(self._at_steps(held_out))
+        scores = None if waiting else kind.results(held_out, third).join(steps)
         learned: dict[str, Any] = {}
         if scores is not None:
-            learned = learn_calibration([third[name] for name in held_out], self.target)
-            learned["inner_sites"] = inner_sites(scores, self.target)
+            learned = kind.learned([third[name] for name in held_out])
+            learned["inner_sites"] = kind.inner_sites(scores)
         pooled = {name: (block.like, block.pathways()) for name, block in blocks.items()}
         n_people = {name: self._n_people(name) for name in sites}
         save_pooled(self.folder / "model", pooled, weights, n_people, self.thresholds, notes, self.target, **learned)
@@ -297,20 +298,8 @@ class Pool:
         rows = []
         for site in sites:
             own = dict(zip(self._messages[3][site].blocks, third[site]["without"].tolist(), strict=True))
-            rows.append([own.get(block, figure_of(third[site], self.target)) for block in blocks])
+            rows.append([own.get(block, Kind.of(self.target).figure(third[site])) for block in blocks])
         return pd.DataFrame(rows, columns=[f"{WITHOUT}{block}" for block in blocks])
-
-    def _at_steps(self, sites: Sequence[str]) -> pd.DataFrame:
-        """How many people of each site are at each step of an order, in the block that most have; else no columns."""
-        if self.target.kind != ORDERED:
-            return pd.DataFrame(index=range(len(sites)))
-        rows = []
-        for site in sites:
-            parts = self._messages[1][site].parts.values()
-            steps = max((part.arrays["steps"] for part in parts), key=lambda steps: steps[:, 1].sum())
-            rows.append({f"n_{step:.0f}": int(n) for step, n in steps})
-        columns = [f"n_{step}" for step in self.target.classes]
-        return pd.DataFrame(rows).reindex(columns=columns).fillna(0).astype(int)
 
     def _told_weights(self, blocks: Mapping[str, PooledBlock], weights: np.ndarray) -> str:
         """The shares of the blocks in the score of a person, in words."""
@@ -423,7 +412,7 @@ class Pool:
         """All summaries; what a site sent later counts with its first one only."""
         messages: dict[int, dict[str, Message]] = {1: {}, 2: {}, 3: {}}
         for path in sorted((self.folder / RECEIVED).glob("*.summary")):
-            message = read_message(path, SUMMARY)
+            message = read_message(path, SUMMARY).without_sums()
             messages[message.round][message.site] = message
         return {number: {k: m for k, m in sites.items() if k in messages[1]} for number, sites in messages.items()}
 
@@ -435,7 +424,8 @@ class Pool:
             for site, message in of_sites.items():
                 path = self.folder / RECEIVED / f"{_site_hash(site)}-{number}.summary"
                 if message.path != path:
-                    of_sites[site] = read_message(message.write(path), SUMMARY)
+                    whole = read_message(message.path, SUMMARY)
+                    of_sites[site] = read_message(whole.write(path), SUMMARY).without_sums()
 
 
 def _site_hash(site: str) -> str:
@@ -445,38 +435,4 @@ def _site_hash(site: str) -> str:
 def common_target(messages: Iterable[Message]) -> Target:
     """The target of these sites; of several classes with those of all sites, controls first; of an order its steps."""
     messages = list(messages)
-    targets = [message.predicts for message in messages]
-    if targets and targets[0].kind == ORDERED:
-        return replace(targets[0], classes=_all_steps(messages, targets[0].name))
-    if not targets or not targets[0].is_classes:
-        return targets[0] if targets else TWO_CLASSES
-    names = {name for target in targets for name in target.classes}
-    return replace(targets[0], classes=tuple(sorted(names, key=lambda name: (not is_control(name), name))))
-
-
-def _all_steps(firsts: Sequence[Message], name: str) -> tuple[str, ...]:
-    """Every whole number from the lowest step of any site to the highest, so that all sites number them alike."""
-    steps = np.unique([step for m in firsts for own in m.parts.values() for step in own.arrays["steps"][:, 0]])
-    apart = int(np.gcd.reduce(np.diff(steps).astype(int)))
-    if apart > 1 or np.ptp(steps) >= MOST_CLASSES:
-        raise SummaryError(
-            f"the steps of {name} at these sites are {listed(f'{step:.0f}' for step in steps)}: they must be up to "
-            f"{MOST_CLASSES} neighbouring whole numbers; number them 1, 2, 3, or pool {name}:number"
-        )
-    return tuple(str(step) for step in range(int(steps[0]), int(steps[-1]) + 1))
-
-
-def _from_first_step(arrays: Mapping[str, np.ndarray], target: Target) -> dict[str, np.ndarray]:
-    """A third summary whose order is counted as `summary_of` counts it."""
-    if target.kind != ORDERED:
-        return dict(arrays)
-    return {**arrays, "mean": arrays["mean"] - np.array([0.0, first_step(target)])}
-
-
-def _counts(message: Message, target: Target) -> np.ndarray:
-    """People by class, among all classes."""
-    counts = message.arrays["counts"]
-    if not target.is_classes:
-        return counts
-    by_class = dict(zip(message.predicts.classes, counts.tolist(), strict=True))
-    return np.array([by_class.get(name, 0) for name in target.classes])
+    return Kind.of(messages[0].predicts).common(messages) if messages else TWO_CLASSES

@@ -13,7 +13,6 @@ correlation of s_b with t within sites. For two blocks that err together this gi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -22,11 +21,12 @@ import numpy as np
 
 from brainroam.core.pathways import Pathways
 from brainroam.core.scaffold import Scaffold, edges_of
-from brainroam.core.site_summary import SiteProducts, SiteSummary, SummaryStatistics
+from brainroam.core.site_summary import SiteProducts, SummaryStatistics
 from brainroam.data.folds import other_sites
-from brainroam.data.target import ORDERED, Target
+from brainroam.data.target import Target
 from brainroam.errors import EmptyScaffoldError
 from brainroam.execution.federation.files import Message
+from brainroam.execution.federation.kinds import Kind
 from brainroam.execution.federation.model import reading
 from brainroam.methods.blocks import Weighing, weigh_moments
 
@@ -74,8 +74,9 @@ class PooledBlock:
     ) -> None:
         self.sites, self.thresholds, self.target = sorted(first), thresholds, target
         self.like, self.n_left_out, self._firsts = first[self.sites[0]], n_left_out, first
-        self.summaries = {name: summary_of(first[name], target) for name in self.sites}
-        self._second = {name: products_of(message, target) for name, message in second.items() if name in first}
+        kind = Kind.of(target)
+        self.summaries = {name: kind.summary(first[name]) for name in self.sites}
+        self._second = {name: kind.products(message) for name, message in second.items() if name in first}
         self.statistics = self._statistics(None)
         self.whole = self.statistics.scaffold(self.sites, **thresholds)
         self._scaffolds: dict[LeftOut, Scaffold | None] = {frozenset(): self.whole}
@@ -188,22 +189,3 @@ def block_weights(blocks: Sequence[PooledBlock], left_out: LeftOut = frozenset()
     np.fill_diagonal(together, 1.0)
     free = n - sites - len(blocks)
     return weigh_moments(together, r * spread, spread**2, 1, free, np.sqrt(squares / n))
-
-
-def summary_of(message: Message, target: Target) -> SiteSummary:
-    """The first summary, of several classes among all that there are, of an order counted from its first step."""
-    summary = SiteSummary.from_arrays(message.arrays)
-    if summary.target is not None:
-        summary = replace(summary, target=summary.target - np.array([first_step(target), 0.0]))
-    return summary.for_classes(message.predicts.classes, target.classes) if target.is_classes else summary
-
-
-def first_step(target: Target) -> float:
-    """The step of an order that is counted as 0; 0 of a number."""
-    return float(target.classes[0]) if target.kind == ORDERED else 0.0
-
-
-def products_of(message: Message, target: Target) -> SiteProducts:
-    """The second summary, of several classes among all that there are."""
-    products = SiteProducts(**{name: value for name, value in message.arrays.items() if name != "counts"})
-    return products.for_classes(message.predicts.classes, target.classes) if target.is_classes else products

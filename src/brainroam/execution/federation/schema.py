@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from brainroam.data.target import KINDS, ORDERED
+from brainroam.data.target import CLASSES, KINDS, NUMBER, ORDERED, TWO
 from brainroam.errors import CONTROL, listed, visible
 from brainroam.utils.model_files import part
 
@@ -88,6 +88,19 @@ OF_CLASSES = {
         "scatter": Array(("k", "k", "k"), -SQUARES, SQUARES),
     },
 }
+#: Arrays that are told besides, or otherwise, in round 1; and those of round 3, by kind of target.
+FIRST: dict[str, dict[str, Array]] = {
+    TWO: {},
+    CLASSES: OF_CLASSES[1],
+    NUMBER: OF_NUMBERS[1],
+    ORDERED: OF_NUMBERS[1] | OF_ORDERS[1],
+}
+THIRD = {TWO: ARRAYS[SUMMARY, 3], CLASSES: OF_CLASSES[3], NUMBER: OF_NUMBERS[3], ORDERED: OF_NUMBERS[3]}
+#: Letters of shapes: k rows by class and c counts, where it is not the number of classes.
+ROWS = {TWO: 2, NUMBER: 2, ORDERED: 2}
+N_COUNTS = {TWO: 2, NUMBER: 1, ORDERED: 1}
+WEIGHTS: dict[str, tuple[str, ...]] = {TWO: ("n",), CLASSES: ("n", "k"), NUMBER: ("n",), ORDERED: ("n",)}
+LACKING = {CLASSES}  # sites need not have all classes in later rounds
 #: Under masks (`brainroam.execution.federation.masked`) other arrays stand in rounds 2 and 3.
 MASKED: dict[tuple[str, int], dict[str, Array]] = {
     (SUMMARY, 2): {"counts": COUNTS, "masked": Array(("*",), 0, np.inf, "u")},
@@ -161,10 +174,9 @@ def is_masked(message: "Message") -> bool:
 def sizes_of(message: "Message") -> dict[str, int]:
     """What the letters of shapes stand for."""
     target, regions = message.predicts, int(message.atlas["n_regions"])
-    k = len(target.classes) if target.is_classes else 2
     return {
-        "k": k,
-        "c": 1 if target.is_number else k,
+        "k": ROWS.get(target.kind, len(target.classes)),
+        "c": N_COUNTS.get(target.kind, len(target.classes)),
         "d": len(message.covariates),
         "m": regions if message.measure == "table" else regions * (regions - 1) // 2,
         "n": len(np.atleast_1d(message.arrays.get("edges", ()))),
@@ -176,11 +188,10 @@ def _expected(message: "Message") -> tuple[dict[str, Array], re.Pattern[str] | N
     kind, target = (message.what, message.round), message.predicts
     if is_masked(message) and kind in MASKED:
         return MASKED[kind], OPTIONAL_MASKED.get(kind)
-    expected = ARRAYS[kind]
-    if message.what == SUMMARY and not target.is_two_classes:
-        special = (OF_NUMBERS if target.is_number else OF_CLASSES).get(message.round, {})
-        special = special | (OF_ORDERS.get(message.round, {}) if target.kind == ORDERED else {})
-        expected = special if message.round == 3 else expected | special
+    expected = {
+        (SUMMARY, 1): ARRAYS[SUMMARY, 1] | FIRST[target.kind],
+        (SUMMARY, 3): THIRD[target.kind],
+    }.get(kind, ARRAYS[kind])
     if message.blocks:  # the third summary, of the sum of all blocks
         expected = expected | {"without": Array((len(message.blocks),), -1, 1)}
     return expected, OPTIONAL.get(kind)
@@ -234,7 +245,7 @@ def _require_absorbed(group: Mapping[str, np.ndarray], m: int, d: int) -> None:
 
 def _require_second(message: "Message", sizes: Mapping[str, int]) -> None:
     counts = message.arrays["counts"]
-    if not counts.any() or (not message.predicts.is_classes and counts.min() < 1):
+    if not counts.any() or (message.predicts.kind not in LACKING and counts.min() < 1):
         raise ValueError("it needs people of every class")
     if is_masked(message):
         return
@@ -246,7 +257,7 @@ def _require_second(message: "Message", sizes: Mapping[str, int]) -> None:
 def _require_third(message: "Message", sizes: Mapping[str, int]) -> None:
     arrays = message.arrays
     counts = arrays["counts"]
-    if not counts.any() or (not message.predicts.is_classes and counts.min() < 1):
+    if not counts.any() or (message.predicts.kind not in LACKING and counts.min() < 1):
         raise ValueError("it needs people of every class")
     if "moments" in arrays:
         _require_scatter("moments", arrays["moments"])
@@ -301,9 +312,7 @@ def _require_third_request(message: "Message", sizes: Mapping[str, int]) -> None
             raise ValueError(f"there is no site for the reading {position}")
         reading = part(message.arrays, str(position))
         wanted = dict(expected)
-        if target.is_classes:
-            name = "whole" if is_masked(message) else "weights"
-            wanted[name] = Array(("n", "k"))
+        wanted["whole" if is_masked(message) else "weights"] = Array(WEIGHTS[target.kind])
         if "levels" in reading:
             wanted["levels"] = LEVELS
         if set(wanted) != set(reading):

@@ -106,13 +106,6 @@ def order_of(summary: Mapping[str, np.ndarray]) -> float:
     return float(st / np.sqrt(ss * tt)) if ss > 0 and tt > 0 else 0.0
 
 
-def figure_of(summary: Mapping[str, np.ndarray], target: Target) -> float:
-    """How well people are ordered: the AUC, its mean over the classes of the site, or the correlation."""
-    if target.is_number:
-        return order_of(summary)
-    return float(summary["auc"][summary["counts"] > 0].mean() if target.is_classes else summary["auc"])
-
-
 def calibration_of_numbers(summaries: Sequence[Mapping[str, np.ndarray]]) -> NumberCalibration:
     """What `calibrate_number` gives of the people of all sites."""
     n = np.array([int(s["counts"][0]) for s in summaries], dtype=float)

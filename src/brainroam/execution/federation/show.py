@@ -1,10 +1,11 @@
 """What a file contains, in plain words, before it leaves the hospital."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from brainroam.data.target import CLASSES, NUMBER, ORDERED
+from brainroam.data.target import CLASSES, NUMBER, ORDERED, TWO
 from brainroam.errors import listed, visible
 from brainroam.execution.federation.disclosure import AT_EDGE
 from brainroam.execution.federation.dominance import ONE
@@ -44,22 +45,28 @@ MEANING = {
     "target_unit": "the unit of the number that is predicted",
     "priority": "for each of these {edge}s how much it is wanted, where a site may not tell all",
 }
-OTHERWISE = {
-    NUMBER: {
-        "counts": "how many people",
-        "covariate_mean": "mean {covariates} of everybody, and their slopes on the number",
-        "contrast": "for every {edge} its slope on the number",
-        "sums": "for each of these {edge}s the sum of its residuals over everybody, and of these times the number",
-        "mean": "mean score and mean of the number",
-    },
-    CLASSES: {
-        "counts": "how many people of each class",
-        "covariate_mean": "mean {covariates} of each class",
-        "contrast": "for every {edge} the difference of each class from the first",
-        "sums": "for each of these {edge}s the sum of its residuals over each class",
-        "auc": "how well a model that never saw this site tells each class from the rest (AUC)",
-        "mean": "mean scores of each class",
-    },
+OF_NUMBERS = {
+    "counts": "how many people",
+    "covariate_mean": "mean {covariates} of everybody, and their slopes on the number",
+    "contrast": "for every {edge} its slope on the number",
+    "sums": "for each of these {edge}s the sum of its residuals over everybody, and of these times the number",
+    "mean": "mean score and mean of the number",
+}
+OF_CLASSES = {
+    "counts": "how many people of each class",
+    "covariate_mean": "mean {covariates} of each class",
+    "contrast": "for every {edge} the difference of each class from the first",
+    "sums": "for each of these {edge}s the sum of its residuals over each class",
+    "auc": "how well a model that never saw this site tells each class from the rest (AUC)",
+    "mean": "mean scores of each class",
+}
+#: What arrays say otherwise, and who there is, by kind of target.
+OTHERWISE = {TWO: {}, CLASSES: OF_CLASSES, NUMBER: OF_NUMBERS, ORDERED: OF_NUMBERS}
+PEOPLE: dict[str, Callable[[list[int], str, list[str]], str]] = {
+    TWO: lambda counts, name, classes: f"{counts[0]} controls and {counts[1]} cases",
+    CLASSES: lambda counts, name, classes: ", ".join(f"{n} {one}" for one, n in zip(classes, counts, strict=True) if n),
+    NUMBER: lambda counts, name, classes: f"{counts[0]} people; {name} is predicted, a number",
+    ORDERED: lambda counts, name, classes: f"{counts[0]} people; {name} is predicted, the steps of an order",
 }
 NOT_INSIDE = (
     "Not in it: ids, dates, file names or paths, series, edges, ages or scores of single people. At least {k} people "
@@ -125,19 +132,13 @@ def _content(message: Message, kind: str) -> list[str]:
 
 def _people_line(message: Message) -> str:
     counts, target = message.arrays["counts"].tolist(), message.predicts
-    if target.is_number:
-        what = "the steps of an order" if target.kind == ORDERED else "a number"
-        return f"{counts[0]} people; {visible(target.name)} is predicted, {what}"
-    if target.is_classes:
-        return ", ".join(f"{n} {visible(name)}" for name, n in zip(target.classes, counts, strict=True) if n)
-    return f"{counts[0]} controls and {counts[1]} cases"
+    return PEOPLE[target.kind](counts, visible(target.name), list(map(visible, target.classes)))
 
 
 def _line(name: str, value: np.ndarray, message: Message) -> str:
     covariates = " and ".join(map(visible, message.covariates)) or "no covariates"
     size = " x ".join(map(str, value.shape)) or "1"
-    kind = NUMBER if message.predicts.is_number else message.predicts.kind
-    meaning = (MEANING | OTHERWISE.get(kind, {}))[name]
+    meaning = (MEANING | OTHERWISE[message.predicts.kind])[name]
     words = {"covariates": covariates, "edge": message.unit_of_reading, "blocks": listed(map(visible, message.blocks))}
     return f"{name:<18} {size:>12} numbers: {meaning.format(**words)}"
 

@@ -14,10 +14,9 @@ from brainroam.core.connectivity import cohort_edges, readable_kind
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.site_summary import SiteProducts, SiteSummary, own_residuals
-from brainroam.core.targets import is_number
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import mean_of_scans, persons
-from brainroam.data.target import ORDERED, Target
+from brainroam.data.target import Target
 from brainroam.errors import CONTROL, DataError, SummaryError, UsageError, listed
 from brainroam.execution.federation.disclosure import (
     FEW_ON_EDGE,
@@ -31,20 +30,19 @@ from brainroam.execution.federation.disclosure import (
 )
 from brainroam.execution.federation.dominance import draw_in_columns
 from brainroam.execution.federation.files import SUMMARY, Message, Settings, target_in_words
+from brainroam.execution.federation.kinds import Kind
+from brainroam.execution.federation.labels import Labels
 from brainroam.execution.federation.ledger import Ledger
 from brainroam.execution.federation.masked import masked_sums, masks_of, opened_reading
 from brainroam.execution.federation.masking import public_of
 from brainroam.execution.federation.people import (
     People,
     disclosable_people,
-    draw_in_number,
-    labels_of,
     numeric_covariates,
     persons_of,
-    without_small_classes,
 )
 from brainroam.execution.federation.protection import Protection
-from brainroam.execution.federation.scores import class_summary, figure_of, number_summary, score_summary
+from brainroam.execution.federation.site_kinds import SiteKind
 from brainroam.utils.model_files import part
 
 MIN_PER_CLASS = 10  # of a number twice as many
@@ -174,14 +172,14 @@ class _Block:
         may_mask: bool = False,
     ) -> None:
         own_units, k = cohort.own_units, terms.min_count
-        cohort, self.why = without_small_classes(cohort, terms.least)
+        cohort, self.why = SiteKind.of(cohort.target).large_enough(cohort, terms.least)
         person, self.names = persons_of(cohort, terms.site), list(cohort.covariate_names)
         target = cohort.target if request is None else request.predicts
         _require_target(cohort.target, target, request)
-        y, level = labels_of(cohort, target, person)
+        self.kind = SiteKind.of(target)
+        y, level = self.kind.labels(cohort, person)
         _require_enough(terms.site, y, terms.least)
-        if target.is_number:
-            y, level = draw_in_number(terms.site, y, level, k, self.why, target)
+        y, level = self.kind.drawn_in(terms.site, y, level, k, self.why)
         self.atlas = cohort.atlas.identity
         if request is not None:
             _require_same_data(request, terms.site, self.atlas, self.names, cohort.measure)
@@ -212,7 +210,7 @@ class _Block:
         """The first or the second summary; edges that it withholds are counted."""
         if self.request is None:
             arrays = _first(self.people, self.settings, self.terms.protection, self.rng)
-            arrays |= {"steps": self.people.steps} if self.target.kind == ORDERED else {}
+            arrays |= self.kind.beside(self.people.y, self.people.level)
             n_edges = int(np.isnan(np.atleast_2d(arrays["contrast"])[0]).sum())
         elif self.is_masked:
             masked, n_edges = masked_sums(self.request, self.people, self.terms.site, self.private)
@@ -244,7 +242,7 @@ class _Block:
             min_count=self.terms.min_count,
             withheld=self.why,
             measure=self.measure,
-            target=(replace(self.target, classes=()) if self.target.kind == ORDERED else self.target).described(),
+            target=self.kind.told,
         )
 
     @property
@@ -397,12 +395,12 @@ def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dic
         )
     nothing = np.zeros_like(next(own for scores in of_block.values() for own in scores.values()))
     each = np.array([[scores.get(who, nothing) for who in labels] for scores in of_block.values()])
-    t, k, target = np.array(list(labels.values())), terms.min_count, request.predicts
+    t, k, kind = np.array(list(labels.values())), terms.min_count, Kind.of(request.predicts)
     score = _drawn_in(each.sum(axis=0), k)
-    arrays = _score_summary(score, t, k, target) | moved
+    arrays = kind.third(score, t, k) | moved
     if request.blocks:
         others = [_drawn_in(np.delete(each, b, axis=0).sum(axis=0), k) for b in range(len(each))]
-        arrays["without"] = np.array([figure_of(_score_summary(other, t, k, target), target) for other in others])
+        arrays["without"] = np.array([kind.figure(kind.third(other, t, k)) for other in others])
     if terms.protection is not None:
         y, rng = t.astype(int), next(iter(blocks.values())).rng
         auc, means = terms.protection.scores(float(roc_auc_score(y, score)), score, y, rng)
@@ -413,28 +411,15 @@ def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dic
 
 def _drawn_in(score: np.ndarray, k: int) -> np.ndarray:
     """Scores (n,) or (n, K) none of which stands apart in its column."""
-    return np.column_stack([drawn_in(column, k) for column in score.T]) if score.ndim == 2 else drawn_in(score, k)
-
-
-def _score_summary(score: np.ndarray, t: np.ndarray, k: int, target: Target) -> dict[str, np.ndarray]:
-    if target.is_number:
-        return number_summary(score, t)
-    return class_summary(score, t.astype(int)) if target.is_classes else score_summary(score, t.astype(int), k)
+    columns = score.reshape(len(score), -1).T
+    return np.column_stack([drawn_in(column, k) for column in columns]).reshape(score.shape)
 
 
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
     """Refuse steps that sites may number differently, and a request that predicts something else."""
-    numbers = pd.to_numeric(pd.Series(own.classes, dtype=object), errors="coerce")
-    odd = [
-        step for step, n in zip(own.classes, numbers, strict=True) if own.kind == ORDERED and not float(n).is_integer()
-    ]
-    if odd:
-        raise UsageError(
-            f"steps of an order are pooled where they are whole numbers, since a site may lack some; {own.name} has "
-            f"{listed(odd)}: number them 1, 2, 3 in a column of their own, or of numbers say "
-            f"--target {own.name}:number"
-        )
-    strange = set(own.classes) - set(asked.classes) if own.is_classes else set()
+    kind = SiteKind.of(own)
+    kind.refuse_steps()
+    strange = kind.strange_to(asked)
     if request is not None and (target_in_words(own) != target_in_words(asked) or strange):
         raise SummaryError(
             f"{request.path} asks for {target_in_words(asked)}{f' without {listed(strange)}' if strange else ''}; "
@@ -452,7 +437,6 @@ def _one_site(cohort: Cohort) -> str:
 
 
 def _require_terms(site: str, min_count: int, protection: Protection | None, cohort: Cohort) -> None:
-    target = cohort.target
     if CONTROL.search(site):
         raise SummaryError(f"a line end or another control character stands in the name of the site {site!r}")
     if min_count < LEAST_COUNT:
@@ -464,27 +448,14 @@ def _require_terms(site: str, min_count: int, protection: Protection | None, coh
         )
     if protection is not None and cohort.covariate_names:
         raise UsageError("noise protects no slopes of covariates: leave them out at all sites, with --covariates none")
-    if protection is not None and not target.is_two_classes:
-        raise UsageError(f"noise (--epsilon) is made for two classes, and {target.name} is: {target.kind}")
+    if protection is not None:
+        SiteKind.of(cohort.target).refuse_noise()
 
 
 def _require_enough(site: str, y: np.ndarray, least: int) -> None:
-    if y.ndim == 2:
-        return  # small classes were left out
-    if is_number(y):
-        if len(y) < 2 * least:
-            raise SummaryError(
-                f"site {site} has {len(y)} people, fewer than the {2 * least} below which a summary of a number tells "
-                "too much about each of them: nothing was written"
-            )
-        return
-    for label, people in ((1, "cases"), (0, "controls")):
-        count = int((y == label).sum())
-        if count < least:
-            raise SummaryError(
-                f"site {site} has {count} {people}, fewer than the {least} below which a summary tells too much about "
-                "each of them: nothing was written"
-            )
+    few = Labels.of(y).too_few(least)
+    if few:
+        raise SummaryError(f"site {site} has {few} about each of them: nothing was written")
 
 
 def _require_same_data(request: Message, site: str, atlas: dict[str, Any], covariates: list[str], measure: str) -> None:
