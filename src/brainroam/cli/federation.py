@@ -145,6 +145,8 @@ def site(
     for block, part in summary.parts.items():
         for what, why in part.withheld.items():
             typer.echo(f"withheld: {f'{block}: ' if block else ''}{what} {why}")
+    if summary.round == 2 and "masked" not in summary.arrays and protection is None:
+        typer.echo("note: told in the open: whoever has this file sees the products of this hospital alone")
     people = f"{cohort.counted} of {summary.site}"
     typer.echo(f"round {summary.round}: {people} in {path.stat().st_size:,} bytes: {path}")
     typer.echo(f"Before you send it: brainroam site --show {path}")

@@ -187,6 +187,18 @@ def test_scores_that_single_somebody_out_are_drawn_in():
         assert drawn_in(apart, 5).max() < 5
 
 
+def test_nobody_stands_apart_in_the_scores_of_a_class():
+    """A mean score of ten cases is not mostly that of one, who is ordinary among forty others."""
+    rng = np.random.default_rng(0)
+    cases = np.arange(50) < 10
+    score = np.where(cases, 0.1, 2.0) * rng.normal(size=50)
+    score[0] = 4.0
+    assert drawn_in(score, 5) is score
+    told = drawn_in(score, 5, [cases, ~cases])
+    assert told[0] < 0.3
+    np.testing.assert_array_equal(told[~cases], score[~cases])
+
+
 def test_round_one_fixes_people_settings_and_covariates(hospital, tmp_path):
     plain = hospital.using(["age"])
     rounds = asking(np.arange(20))

@@ -19,8 +19,8 @@ somebody whom the regression fits exactly h = 1. So one rule bounds them all:
                  edges are many and people few: at most ten edges for each person of the site are told. Who lacks edges
                  has zeros there: they are one of the directions of F that vanish on those edges. There must be k of
                  them; else these edges are dropped
-5.  scores       no person bears more than 1/3, and no k - 1 people more than 4/5, of the spread of the scores; else the
-                 k most extreme are set to the last of them
+5.  scores       no person bears more than 1/3, and no k - 1 people more than 4/5, of the spread of the scores, and
+                 nobody more than 1/3 of their sizes within a class; else the k most extreme are set to the last of them
 
 A column that is dropped is unknown for everybody of the site, in all rounds.
 
@@ -33,6 +33,7 @@ Of an order each step that is told of has k people: those of a step with fewer a
 median, and so are the outermost people who weigh too much. The site is refused where one step is left.
 """
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -198,18 +199,29 @@ def disclosable_edges(edges: np.ndarray, priority: np.ndarray, before: np.ndarra
     return may_tell
 
 
-def drawn_in(score: np.ndarray, k: int) -> np.ndarray:
-    """Scores none of which stands apart, rule 5.
+def drawn_in(score: np.ndarray, k: int, groups: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """Scores none of which stands apart, rule 5; nor, by its size, in one of these groups (masks).
 
     >>> drawn_in(np.array([0.0] * 30 + [9.0]), 5).max()
     np.float64(0.0)
     """
     distance = np.abs(score - np.median(score))
     share = np.sort(distance**2)[::-1] / max(float((distance**2).sum()), 1e-300)
-    if share[0] <= ONE and share[: k - 1].sum() <= FEW:
-        return score
-    most = np.sort(distance)[-k]
-    return np.clip(score, np.median(score) - most, np.median(score) + most)
+    if share[0] > ONE or share[: k - 1].sum() > FEW:
+        score = _within_kth(score, k)
+    for group in groups:
+        size = np.abs(score[group] - np.median(score[group]))
+        if size.max() > ONE * size.sum():
+            score = score.copy()
+            score[group] = _within_kth(score[group], k)
+    return score
+
+
+def _within_kth(score: np.ndarray, k: int) -> np.ndarray:
+    """Scores no farther from their median than the k-th farthest."""
+    middle = np.median(score)
+    most = np.sort(np.abs(score - middle))[-k]
+    return np.clip(score, middle - most, middle + most)
 
 
 def _of_levels(values: pd.Series, k: int) -> bool:

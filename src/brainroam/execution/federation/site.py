@@ -1,6 +1,6 @@
 """Inside the hospital: read the people of one site, answer a round, write one file. No network is used."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -396,10 +396,11 @@ def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dic
     nothing = np.zeros_like(next(own for scores in of_block.values() for own in scores.values()))
     each = np.array([[scores.get(who, nothing) for who in labels] for scores in of_block.values()])
     t, k, kind = np.array(list(labels.values())), terms.min_count, Kind.of(request.predicts)
-    score = _drawn_in(each.sum(axis=0), k)
+    groups = Labels.of(t).groups(k)[0]
+    score = _drawn_in(each.sum(axis=0), k, groups)
     arrays = kind.third(score, t, k) | moved
     if request.blocks:
-        others = [_drawn_in(np.delete(each, b, axis=0).sum(axis=0), k) for b in range(len(each))]
+        others = [_drawn_in(np.delete(each, b, axis=0).sum(axis=0), k, groups) for b in range(len(each))]
         arrays["without"] = np.array([kind.figure(kind.third(other, t, k)) for other in others])
     if terms.protection is not None:
         y, rng = t.astype(int), next(iter(blocks.values())).rng
@@ -409,10 +410,10 @@ def _scores(request: Message, terms: Terms, blocks: Mapping[str, _Block]) -> dic
     return arrays
 
 
-def _drawn_in(score: np.ndarray, k: int) -> np.ndarray:
+def _drawn_in(score: np.ndarray, k: int, groups: Sequence[np.ndarray]) -> np.ndarray:
     """Scores (n,) or (n, K) none of which stands apart in its column."""
     columns = score.reshape(len(score), -1).T
-    return np.column_stack([drawn_in(column, k) for column in columns]).reshape(score.shape)
+    return np.column_stack([drawn_in(column, k, groups) for column in columns]).reshape(score.shape)
 
 
 def _require_target(own: Target, asked: Target, request: Message | None) -> None:
