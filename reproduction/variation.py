@@ -6,7 +6,7 @@ import numpy as np
 
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.recipe import PAPER
-from brainroam.core.scaffold import median_over_sites, site_contrasts, sites_with_both_classes
+from brainroam.core.scaffold import median_over_sites, site_contrasts, sites_with_contrast
 from brainroam.data.cohort import Cohort
 from brainroam.methods.explanation import QUANTILES
 
@@ -27,7 +27,7 @@ def variation(cohort: Cohort) -> dict[str, Any]:
     edges, site = cohort_edges(cohort), cohort.table["site"].to_numpy(dtype=str)
     level = np.nanmean(edges, axis=1)
     sites = [{"site": name, "level": np.quantile(level[site == name], QUANTILES)} for name in cohort.sites]
-    contrast = site_contrasts(edges, cohort.labels, site, sites_with_both_classes(cohort.labels, site))
+    contrast = site_contrasts(edges, cohort.labels, site, sites_with_contrast(cohort.labels, site))
     edge = int(np.nanargmax(median_over_sites(contrast)))
     pair = cohort.atlas.pairs[edge]
     chosen = np.linspace(0, len(cohort.sites) - 1, min(PEOPLE, len(cohort.sites))).astype(int)

@@ -16,10 +16,10 @@ import pandas as pd
 from common import parser_of
 
 import brainroam
-from brainroam.core.targets import within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import group_sites, hold_out
 from brainroam.data.target.order import auc
+from brainroam.data.target.within import within_sites
 from brainroam.evaluation.stats.metrics import mean_over_sites, site_weights
 from brainroam.methods.registry import method_info, split_names
 from brainroam.methods.tuning import TunedMethod

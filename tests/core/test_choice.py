@@ -3,14 +3,18 @@
 import numpy as np
 import pytest
 
-from brainroam.core.choice import SHARES, Choice, expectation, measure_gain
+from brainroam.core.choice import SHARES, Choice, measure_gain
 from brainroam.core.choice import weigh as weigh_on_atlas
+from brainroam.data.target import TWO_CLASSES, Number
 
 AAL = 6670  # edges
 
 
-def weigh(linear, network, y, site, n_edges=276):
-    return weigh_on_atlas(linear, network, y, site, n_edges)
+NUMBER = Number("t").coding
+
+
+def weigh(linear, network, y, site, n_edges=276, coding=TWO_CLASSES.coding):
+    return weigh_on_atlas(linear, network, y, site, n_edges, coding)
 
 
 def people(n=120, sites=3, seed=0):
@@ -63,10 +67,10 @@ def test_gain_and_error_are_delongs(seed, n_edges, mu):
 
 
 def test_less_is_expected_of_a_large_atlas_and_nothing_of_a_number():
-    y = np.array([0, 1])
-    small, larger, largest = (expectation(y, n_edges)[0] for n_edges in (276, AAL, 10 * AAL))
+    expectation = TWO_CLASSES.coding.expectation
+    small, larger, largest = (expectation(n_edges)[0] for n_edges in (276, AAL, 10 * AAL))
     assert small > larger > largest > 0 and larger == pytest.approx(10 * largest)
-    assert expectation(np.array([0.2, 1.3, 0.5]), 276)[0] == 0
+    assert NUMBER.expectation(276)[0] == 0
 
 
 def test_where_evidence_is_thin_a_large_atlas_believes_the_network_less():
@@ -152,10 +156,10 @@ def test_a_share_of_a_number_is_taken_only_where_its_gain_exceeds_its_standard_e
     _, site, rng = people(n=200, seed=seed)
     t = rng.normal(size=200)
     linear, network = t + rng.normal(size=200), t + 3 * rng.normal(size=200)
-    choice = weigh(linear, network, t, site)
+    choice = weigh(linear, network, t, site, coding=NUMBER)
     assert choice.gain < 0
     if choice.share:
-        gain, error = measure_gain(linear, choice.combine(linear, network), t, site)
+        gain, error = measure_gain(linear, choice.combine(linear, network), t, site, NUMBER)
         assert gain > error
 
 
@@ -169,6 +173,6 @@ def test_the_gain_of_a_number_is_that_of_fishers_z_within_sites():
         of_old, of_new = (np.arctanh(np.corrcoef(t[here], score[here])[0, 1]) for score in (old, new))
         sizes.append(here.sum() - 3)
         gains.append(of_new - of_old)
-    gain, error = measure_gain(old, new, t, site)
+    gain, error = measure_gain(old, new, t, site, NUMBER)
     assert gain == pytest.approx(np.average(gains, weights=sizes)) and 0 < error < gain
-    assert np.isnan(measure_gain(old * np.nan, new, t, site)).all()
+    assert np.isnan(measure_gain(old * np.nan, new, t, site, NUMBER)).all()

@@ -22,6 +22,7 @@ from brainroam.core.scaffold import (
 )
 from brainroam.core.site_fit import huber_mean, huber_regression
 from brainroam.core.site_flips import flipped_strengths
+from brainroam.data.target import Number
 from brainroam.errors import BrainroamError, DataError, EmptyScaffoldError
 
 
@@ -428,3 +429,16 @@ def test_people_who_belong_together_are_drawn_as_one():
     np.testing.assert_allclose(hierarchical_stability(twice, consensus, huber_delta=np.inf, codes=codes), once)
     apart = hierarchical_stability(twice, consensus, huber_delta=np.inf)  # as if there were twice as many people
     assert apart.mean() > once.mean() + 0.01
+
+
+def test_labels_of_any_two_classes_are_no_numbers():
+    """-1 and 1 were taken for a number, whose slope is half the difference of the class means."""
+    rng = np.random.default_rng(0)
+    y, site = np.tile([0, 1], 30), np.repeat(["A", "B", "C"], 20)
+    residuals = rng.normal(size=(60, 12))
+    expected = extract_scaffold(residuals, y, site, tau_percentile=50, eta=0.6, zeta=0.5)
+    for labels in (2 * y - 1, np.where(y, "ASD", "TD"), y.astype(bool)):
+        found = extract_scaffold(residuals, labels, site, tau_percentile=50, eta=0.6, zeta=0.5)
+        np.testing.assert_array_equal(found.contrast, expected.contrast)
+    number = extract_scaffold(residuals, 2.0 * y, site, tau_percentile=50, eta=0.6, zeta=0.5, coding=Number("x").coding)
+    np.testing.assert_allclose(2 * number.contrast, expected.contrast, atol=0.3)

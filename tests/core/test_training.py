@@ -11,7 +11,6 @@ from brainroam.core.connectivity import edge_pairs
 from brainroam.core.gate import PathwayGraph
 from brainroam.core.linegraph import line_graph
 from brainroam.core.site_folds import Episode, predict_logits
-from brainroam.core.targets import site_orders
 from brainroam.core.training import (
     Adam,
     Schedule,
@@ -23,6 +22,7 @@ from brainroam.core.training import (
     train_network,
     training_epochs,
 )
+from brainroam.data.target import TWO_CLASSES
 
 SCHEDULE = Schedule(budget=3, budget_weight=0.01, learning_rate=0.01, batch_size=8)
 
@@ -230,7 +230,10 @@ def test_looking_ends_after_patience_without_improvement(trials):
 
 def test_a_group_counts_by_its_sites_with_both_classes():
     label, site = np.repeat([0, 1], 4), np.array(["A"] * 2 + ["B"] * 2 + ["A"] * 2 + ["B"] + ["C"])
-    assert site_orders(label, site, np.array([0, 2, 0, 2, 1, 3, 1, 9.0])) == [0.75, 0.5]  # C has a case alone
+    assert TWO_CLASSES.coding.site_orders(label, site, np.array([0, 2, 0, 2, 1, 3, 1, 9.0])) == [
+        0.75,
+        0.5,
+    ]  # C has a case alone
 
 
 def test_where_no_group_can_be_held_out_all_epochs_are_taken():

@@ -10,6 +10,7 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.ridge import ridge_weights
 from brainroam.core.site_statistics import site_statistics
 from brainroam.data.check import check_cohort
+from brainroam.data.people import mean_of_scans, persons
 from brainroam.data.target.calibration import as_shares, calibrate_classes
 from brainroam.data.target.shifts import ClassShift, SiteShift
 from brainroam.data.target_column import with_target
@@ -183,3 +184,21 @@ def test_controls_or_everybody_of_a_new_site_move_its_scores_and_never_the_order
             pd.testing.assert_series_equal(moved[f"score_{name}"], kept[f"score_{name}"])
     shift = ClassShift((SiteShift(0.0, 0.1), SiteShift(1.0, 0.1)))
     assert shift(np.full((10, 2), 3.0)).tolist() == [1.5, 1.0]  # half of how far the mean lies from the centre
+
+
+def test_a_class_whose_people_were_scanned_five_times_is_no_more_frequent():
+    """A third of the people are of each class: learned were shares of .14, .14 and .71."""
+    made = brainroam.make_cohort(n_sites=3, n_per_site=12, n_rois=8, seed=1)
+    dx = np.tile(["HC", "MDD", "SCZ"], len(made) // 3)
+    again = np.repeat(np.arange(len(made)), np.where(dx == "SCZ", 5, 1))
+    rows = made.table.iloc[again].reset_index(drop=True).assign(dx=dx[again])
+    scans = rows.assign(person=rows["subject"], subject=[f"scan{k}" for k in range(len(rows))])
+    rng = np.random.default_rng(0)
+    series = [made.series[i] + 0.3 * rng.normal(size=made.series[i].shape) for i in again]
+    cohort = with_target(made.made_of(series, scans), "dx")
+    fitted = TunedMethod(method_info("fc-ridge")).fit(cohort)
+    np.testing.assert_allclose(fitted.calibration_.prevalence, [1 / 3] * 3)
+    people = mean_of_scans(fitted.probability(cohort), persons(cohort.table).to_numpy())
+    np.testing.assert_allclose(people.mean(axis=0), [1 / 3] * 3, atol=0.12)
+    moved = predictions(fitted, cohort, adapt="unlabelled")
+    assert (moved["protocol"] == "unlabelled").all() and moved["label"].tolist() == dx[again].tolist()

@@ -30,13 +30,13 @@ characteristic curves, Biometrics 44(3), 837-845.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from brainroam.core.pathways import Pathways
-from brainroam.core.targets import is_number
-from brainroam.data.target.order import added_error, order_gain, placements, sites_with_numbers, sites_with_scores
+from brainroam.data.target import TWO_CLASSES
+from brainroam.data.target.coding import Coding, Gain
 from brainroam.utils.optional import as_array, one_thread
 
 if TYPE_CHECKING:
@@ -45,18 +45,6 @@ if TYPE_CHECKING:
     from brainroam.core.gate import GatedNetwork
 
 SHARES = np.arange(11) / 10
-EXPECTED = (0.03, 0.02)  # mu0 and tau of the network's gain in concordance, before any evidence
-EXPECTED_OF_A_NUMBER = (0.0, 0.04)  # in Fisher's z
-READ_WHOLE = 2000  # edges up to which the network may read every pathway
-LEAST = 2  # cases and controls of a site, so that its placements have a variance
-
-
-class Gain(NamedTuple):
-    """Gain of one score over another at a site, its sampling variance, and the weight of the site."""
-
-    gain: float
-    variance: float
-    weight: int
 
 
 @dataclass(frozen=True)
@@ -92,20 +80,14 @@ class Choice:
         return (1 - self.share) * linear / self.linear_spread + self.share * network / self.network_spread
 
 
-def expectation(y: np.ndarray, n_edges: int) -> tuple[float, float]:
-    """mu and tau of the network's gain, before any evidence: in concordance, or of a number in Fisher's z.
-
-    >>> two_classes = np.array([0, 1])
-    >>> expectation(two_classes, 276), expectation(two_classes, 20_000)
-    ((0.03, 0.02), (0.003, 0.02))
-    """
-    if y.ndim == 1 and is_number(y):
-        return EXPECTED_OF_A_NUMBER
-    mu, tau = EXPECTED
-    return mu * min(1.0, READ_WHOLE / n_edges), tau
-
-
-def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarray, n_edges: int) -> Choice:
+def weigh(
+    linear: np.ndarray,
+    network: np.ndarray,
+    y: np.ndarray,
+    site: np.ndarray,
+    n_edges: int,
+    coding: Coding = TWO_CLASSES.coding,
+) -> Choice:
     """Weigh two readings of the same people, each by a fit without the person's site; NaN for people without one.
 
     >>> y, site = np.tile([0, 1], 30), np.repeat(["A", "B"], 30)
@@ -117,69 +99,27 @@ def weigh(linear: np.ndarray, network: np.ndarray, y: np.ndarray, site: np.ndarr
         return Choice(0.0)
     mixed = Choice(0.0, linear_spread=spread_of_scores(linear, site), network_spread=spread_of_scores(network, site))
     gain, error = np.transpose(
-        [measure_gain(linear, replace(mixed, share=w).combine(linear, network), y, site) for w in SHARES[1:]]
+        [measure_gain(linear, replace(mixed, share=w).combine(linear, network), y, site, coding) for w in SHARES[1:]]
     )
     if np.isnan(gain).all():
         return Choice(0.0)
-    mu, tau = expectation(y, n_edges)
+    mu, tau = coding.expectation(n_edges)
     variance = max(tau**2, (gain[-1] - mu) ** 2 / 4 - error[-1] ** 2)
     k = variance / (variance + error[-1] ** 2)
     shrunken = k * gain + (1 - k) * mu * SHARES[1:]
-    if y.ndim == 1 and is_number(y):
-        shrunken = np.where(gain > error, shrunken, 0.0)
-    share = SHARES[np.argmax([0.0, *shrunken])]
+    share = SHARES[np.argmax([0.0, *coding.counted(gain, error, shrunken)])]
     return replace(mixed, share=float(share), gain=float(gain[-1]), error=float(error[-1]))
 
 
-def measure_gain(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> tuple[float, float]:
+def measure_gain(
+    old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray, coding: Coding = TWO_CLASSES.coding
+) -> tuple[float, float]:
     """Gain in the order of people within sites from an old score to a new one, and its standard error.
 
     In concordance, or of a number in Fisher's z, over all sites by their pairs or people; NaN where no site tells.
     """
-    gains_at = _gains_of_classes if y.ndim == 2 else _gains_of_a_number if is_number(y) else _gains_of_two_classes
-    at_sites = gains_at(old, new, y, site)
+    at_sites = coding.gains(old, new, y, site)
     return _pool_gains(at_sites) if at_sites else (np.nan, np.nan)
-
-
-def _gains_of_two_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> list[Gain]:
-    """The gain in concordance at each site, weighted by its pairs of a case and a control."""
-    gains = []
-    for here in sites_with_scores(y, site, old + new, LEAST):
-        both = (placements(y[here], score[here]) for score in (new, old))
-        of_cases, of_controls = (after - before for after, before in zip(*both, strict=True))
-        variance = sum(np.var(change, ddof=1) / len(change) for change in (of_cases, of_controls))
-        gains.append(Gain(of_cases.mean(), variance, len(of_cases) * len(of_controls)))
-    return gains
-
-
-def _gains_of_a_number(old: np.ndarray, new: np.ndarray, t: np.ndarray, site: np.ndarray) -> list[Gain]:
-    """The same for a number: the gain is that of Fisher's z of the correlation within a site."""
-    sites = sites_with_numbers(t, site, old + new)
-    return [Gain(*order_gain(t[here], old[here], new[here]), len(here) - 3) for here in sites]
-
-
-def _gains_of_classes(old: np.ndarray, new: np.ndarray, y: np.ndarray, site: np.ndarray) -> list[Gain]:
-    """The same for several classes (n, K): the gain is the mean over classes, each against the rest.
-
-    A person takes part in the AUC of every class, so the variance is that of what a person adds to all of them.
-    """
-    gains = []
-    known = np.isfinite(old + new).all(axis=1)
-    for name in np.unique(site[known]):
-        here = np.flatnonzero(known & (site == name))
-        added, of_classes, counted = np.zeros(len(here)), [], 0
-        for k, case in enumerate(y[here].T == 1):
-            if min(case.sum(), (~case).sum()) < LEAST:
-                continue
-            both = (placements(case, scores[here, k]) for scores in (new, old))
-            of_cases, of_others = (after - before for after, before in zip(*both, strict=True))
-            of_classes.append(of_cases.mean())
-            added += added_error(case, of_cases, of_others)
-            counted += len(of_cases) * len(of_others)
-        if of_classes:
-            variance = float(np.square(added / len(of_classes)).sum())
-            gains.append(Gain(float(np.mean(of_classes)), variance, counted))
-    return gains
 
 
 def _pool_gains(at_sites: Sequence[Gain]) -> tuple[float, float]:
@@ -194,8 +134,10 @@ def spread_of_scores(score: np.ndarray, site: np.ndarray) -> float:
 
     Of several classes (n, K) the mean over them, so that their sizes among each other stay.
     """
-    if score.ndim == 2:
-        return float(np.mean([spread_of_scores(column, site) for column in score.T]))
+    return float(np.mean([_spread_of(column, site) for column in score.reshape(len(score), -1).T]))
+
+
+def _spread_of(score: np.ndarray, site: np.ndarray) -> float:
     # Not by pandas, as for blocks: other rounding would move the probabilities of people in the ninth digit.
     known = np.isfinite(score)
     score, codes = score[known], np.unique(site[known], return_inverse=True)[1]

@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from brainroam.core.choice import Choice, CoreReading, expectation, measure_gain, weigh
+from brainroam.core.candidates import Candidate, best_of, foretold_scores
+from brainroam.core.choice import Choice, CoreReading, weigh
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways, require_shapes
-from brainroam.core.penalties import mix_readings, prior_of
 from brainroam.core.profile import profiles_of, windows_in_volumes
 from brainroam.core.recipe import OURS, Recipe
 from brainroam.core.scaffold import Scaffold, are_too_small, distinct_thresholds
 from brainroam.core.site_folds import NOBODY, AnyEpisode, LeftOut, SiteFolds, UnreadEpisode, predict_logits
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
-from brainroam.core.targets import is_number, site_target
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, EmptyScaffoldError, MemoryLimitError, UsageError, listed
@@ -43,31 +42,6 @@ if TYPE_CHECKING:
 
 GATE_BUDGET = 80  # K of the paper, for 6,670 edges and more
 NOBODY_HELD_OUT = "too few sites to hold one out: the threshold is learned on the training people"
-
-
-class Candidate(NamedTuple):
-    """One choice of thresholds and penalty, with its scores of held-out people.
-
-    ``settings`` are named as in `CoreModel.chosen_`; ``scores`` (n,) or (n, K), of the linear reading or of a network
-    that stands alone, are NaN for people who were not held out; ``epochs`` are those of the network, if known.
-    """
-
-    folds: SiteFolds
-    settings: dict[str, float]
-    scores: np.ndarray
-    epochs: int | None
-
-    def order(self) -> float:
-        """How well held-out people are ordered; 0 where nobody was held out."""
-        return self.folds.order(self.scores) or 0.0
-
-    def is_better_than(self, other: "Candidate") -> bool:
-        """Whether it orders held-out people better; of a number or a table by more than the standard error of that."""
-        statistics = self.folds.statistics
-        if statistics.levels or statistics.spread:
-            gain, error = measure_gain(other.scores, self.scores, statistics.y, statistics.site)
-            return gain > error
-        return self.order() > other.order()
 
 
 class Decision(NamedTuple):
@@ -98,6 +72,8 @@ class CoreModel:
         Out-of-site logit of each training person, NaN where their site was not or could not be held out.
     inner_network_scores_ : ndarray of shape (n,) or (n, K)
         The same of the network alone; all NaN where none was trained.
+    foretold_scores_ : ndarray
+        The same, each by choices that were made without the person's site (`brainroam.core.candidates`).
     chosen_ : dict
         ``network``: how far the network is believed, from 0 (the linear reading alone) to 1 (the network alone);
         ``gain``, ``gain_error`` and ``gain_expected``: by how much it ordered people of held-out sites better than the
@@ -127,8 +103,9 @@ class CoreModel:
     def fit(self, cohort: Cohort, covariates: pd.DataFrame, nuisance: np.ndarray | None = None) -> Self:
         """Learn from labelled people of several sites, without ``covariates`` and ``nuisance`` variables (n, k)."""
         self.own_units_ = cohort.own_units
-        is_small = are_too_small(site_target(cohort), cohort.table["site"].to_numpy())
-        is_wide = cohort.target.is_number or self.own_units_ or is_small
+        target, site = cohort.target, cohort.table["site"].to_numpy()
+        is_small = are_too_small(target.columns(cohort.targets), site, target.coding)
+        is_wide = target.coding.widespread or self.own_units_ or is_small
         self.recipe = self.recipe.for_study(cohort.measure, self.own_units_, is_wide)
         if self.recipe.skip == "none" and self.recipe.epochs == 0:
             raise UsageError('skip="none" with epochs=0 leaves nothing to read with; choose one of them')
@@ -139,7 +116,7 @@ class CoreModel:
 
     def _fit(self, cohort: Cohort, covariates: pd.DataFrame, nuisance: np.ndarray) -> Self:
         self.n_rois_, self.measure_ = cohort.n_rois, cohort.measure
-        self.n_outputs_ = len(cohort.target.classes) if cohort.target.is_classes else 1
+        self.outputs_ = int(np.prod(cohort.target.score_shape, dtype=int))
         self.notes_: list[str] = []
         if cohort.measure == "table":
             self.notes_.append("columns of a table share no regions: the linear reading alone, without a network")
@@ -150,18 +127,20 @@ class CoreModel:
         statistics = site_statistics(cohort, covariates, *how, nuisance[usable])
         self._note_sites_without_contrast(statistics, cohort)
 
-        best = self._choose_thresholds(statistics, cohort)
+        candidates = self._candidates(statistics, cohort)
+        best = candidates[best_of(candidates)]
         decision = self._judge(best)
         self.chosen_ = {**best.settings, **decision.facts}
         self._finish(best.folds, decision.choice)
-        scores = decision.scores
+        scores, groups = decision.scores, self._trial_groups(best.folds)
+        foretold = foretold_scores(candidates, groups, decision.network)
         if not np.isfinite(scores).any():
             self.notes_.append(NOBODY_HELD_OUT)
             everybody = statistics.features.batches(np.arange(len(cohort)))
             scores = np.concatenate([self.reading_.logits(best.folds.nodes(some)) for some in everybody])
-        self.inner_scores_ = np.full((len(usable), *scores.shape[1:]), np.nan)
+        self.inner_scores_, self.foretold_scores_ = np.full((2, len(usable), *scores.shape[1:]), np.nan)
         self.inner_network_scores_ = self.inner_scores_.copy()
-        self.inner_scores_[usable] = scores
+        self.inner_scores_[usable], self.foretold_scores_[usable] = scores, foretold
         if decision.network is not None:
             self.inner_network_scores_[usable] = decision.network
         return self
@@ -169,71 +148,58 @@ class CoreModel:
     def _note_sites_without_contrast(self, statistics: SiteStatistics, cohort: Cohort) -> None:
         names = sorted(set(cohort.table["site"].astype(str)) - set(statistics.sites))
         if names:
-            what = "both classes" if cohort.target.is_two_classes else f"people who differ in {cohort.target.name}"
-            what = "two classes to compare" if cohort.target.is_classes else what
+            what = cohort.target.coding.needs(cohort.target.name)
             self.notes_.append(f"without {what}, so without a contrast: {listed(names)}")
 
-    def _choose_thresholds(self, statistics: SiteStatistics, cohort: Cohort) -> Candidate:
-        """The thresholds and penalty that order held-out people best.
+    def _candidates(self, statistics: SiteStatistics, cohort: Cohort) -> list[Candidate]:
+        """Thresholds and penalties to choose from, by how they order held-out people.
 
         A number goes with edges everywhere, and columns of a table are few, so for both the widest scaffold is kept
         unless another is clearly better: held-out sites often prefer a narrower one by chance.
         """
-        best, grid, tried = None, self._grid(len(statistics.sites)), set[bytes]()
+        candidates: list[Candidate] = []
+        grid, seen = self._grid(len(statistics.sites)), set[bytes]()
         for thresholds in grid:
             try:
                 folds = self._site_folds(statistics, cohort, thresholds)
             except (EmptyScaffoldError, MemoryLimitError) as error:
-                if best is None and thresholds == grid[-1]:
+                if not candidates and thresholds == grid[-1]:
                     raise
                 settings = ", ".join(f"{name} {value:g}" for name, value in thresholds.items())
                 self.notes_.append(f"{settings} passed over: {error}")
                 continue
-            if folds.selected() in tried:  # the same edges in every fold
+            if folds.selected() in seen:  # the same edges in every fold
                 continue
-            tried.add(folds.selected())
-            candidate = self._candidate(folds, thresholds)
-            if best is None or candidate.is_better_than(best):
-                best = candidate
-        if best is None:
+            seen.add(folds.selected())
+            if self.recipe.skip == "none":
+                network, epochs = self._network_scores(folds)
+                candidates.append(Candidate.of(folds, thresholds, network[None], epochs))
+                continue
+            epochs = 0 if self.recipe.epochs == 0 else None
+            candidates.append(Candidate.of(folds, thresholds, self._linear_scores(folds), epochs))
+        if not candidates:
             raise DataError("tau_percentile, eta and zeta need at least one value each")
-        return best
-
-    def _candidate(self, folds: SiteFolds, thresholds: dict[str, float]) -> Candidate:
-        """The linear reading by these thresholds, its penalty chosen or its penalties weighed; or the network alone."""
-        if self.recipe.skip == "none":
-            return Candidate(folds, thresholds, *self._network_scores(folds))
-        epochs = 0 if self.recipe.epochs == 0 else None
-        scores, penalties = self._linear_scores(folds), [penalties[0] for penalties in folds.candidates]
-        if len(penalties) == 1:
-            return Candidate(folds, thresholds, scores[0], epochs)
-        statistics = folds.statistics
-        if statistics.levels:
-            shares = np.eye(len(penalties))[np.argmax([folds.order(of_penalty) or 0.0 for of_penalty in scores])]
-        else:
-            shares = mix_readings(scores, statistics.y, statistics.site, prior_of(penalties)).factors
-        settings = thresholds | {"penalty": penalties[int(np.argmax(shares))]}
-        return Candidate(folds.with_shares(shares), settings, np.tensordot(shares, scores, 1), epochs)
+        return candidates
 
     def _judge(self, best: Candidate) -> Decision:
         """Choose the linear reading, the network or a mixture of both, by their scores of held-out people."""
         folds, scores, epochs = best.folds, best.scores, best.epochs
         y, site, n_edges = folds.statistics.y, folds.statistics.site, len(folds.scaffold().consensus)
-        choice = Choice(1.0 if self.recipe.skip == "none" else 0.0)
-        network = None
+        coding = folds.statistics.coding
+        choice, network = Choice(1.0 if self.recipe.skip == "none" else 0.0), None
         if self.recipe.skip != "none" and self._trains():
             network, epochs = self._network_scores(folds)
-            choice = weigh(best.scores, network, y, site, n_edges)
-            scores = choice.combine(best.scores, network)
+            choice = weigh(scores, network, y, site, n_edges, coding)
+            scores = choice.combine(scores, network)
         facts: dict[str, Any] = {"network": choice.share}
         if np.isfinite(choice.gain):
-            expected, _ = expectation(y, n_edges)
+            expected, _ = coding.expectation(n_edges)
             facts |= {"gain": choice.gain, "gain_error": choice.error, "gain_expected": expected}
         if epochs is not None:
             facts["epochs"] = epochs
         order = folds.order(scores)
         if order is not None:
-            facts["r" if is_number(y) else "auc"] = order
+            facts[coding.measure] = order
         return Decision(choice, scores, facts, network)
 
     def _trial_groups(self, folds: SiteFolds) -> list[LeftOut]:
@@ -273,7 +239,8 @@ class CoreModel:
         network, schedule = self._draw_network(self.recipe.device), self._schedule(folds, group)
         epochs = _training().training_epochs(network, self._episodes(folds, group), schedule, self.seed)
         people, statistics = folds.people(group), folds.statistics
-        return _training().Trial(network, epochs, folds.held_out(group), statistics.y[people], statistics.site[people])
+        label, site = statistics.y[people], statistics.site[people]
+        return _training().Trial(network, epochs, folds.held_out(group), label, site, statistics.coding)
 
     def _finish(self, folds: SiteFolds, choice: Choice) -> None:
         """Train the network on all sites if it is used, and freeze the reading."""
@@ -334,7 +301,7 @@ class CoreModel:
             temperature=self.recipe.temperature,
             prior_strength=self.recipe.prior_strength,
             gated=self.recipe.gated,
-            outputs=self.n_outputs_,
+            outputs=self.outputs_,
         )
 
     def _read_by_network(self, folds: SiteFolds, left_out: LeftOut = NOBODY) -> int:
@@ -351,7 +318,7 @@ class CoreModel:
             weight_decay=self.recipe.weight_decay,
             batch_size=self.recipe.batch_size,
             updates=self.recipe.updates if self.recipe.epochs is None else None,
-            squared_error=is_number(folds.statistics.y),
+            coding=folds.statistics.coding,
         )
 
     def _grid(self, n_sites: int) -> list[dict[str, float]]:
@@ -473,7 +440,7 @@ class CoreModel:
             orientation=scaffold.signs if self.recipe.orient else np.ones(len(scaffold)),
             **part(state, "pathways"),
         )
-        self.n_outputs_ = pathways.skip.shape[1] if pathways.skip.ndim == 2 else 1
+        self.outputs_ = int(np.prod(pathways.skip.shape[1:], dtype=int))
         choice, network = Choice(*map(float, state["choice"])), None
         if choice.share:
             network, torch = self._draw_network("cpu").double(), extra("torch", "torch")

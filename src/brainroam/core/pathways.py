@@ -43,8 +43,6 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.linegraph import EPS, LineGraph, line_graph
 from brainroam.core.ridge import Rows, ridge_candidates, without_directions
 from brainroam.core.scaffold import Scaffold
-from brainroam.core.targets import ridge_target
-from brainroam.errors import UsageError
 
 SKIPS = ("ridge", "sum", "none")
 SITE_PEOPLE = 10  # what `edge_ridge.SITE_EFFECT` is at a penalty of 1
@@ -99,7 +97,7 @@ class Pathways:
 
     def unscaled(self) -> "Pathways":
         """The same with the channels as they are; the linear reading keeps its scores."""
-        scale = self.scale[:, :1] if self.skip.ndim == 2 else self.scale[:, 0]
+        scale = self.scale[:, 0].reshape(-1, *(1 for _ in self.skip.shape[1:]))
         nothing, one = np.zeros_like(self.centre), np.ones_like(self.scale)
         directions = self.directions * self.scale[:, :1]
         return replace(self, centre=nothing, scale=one, skip=self.skip / scale, directions=directions)
@@ -123,9 +121,8 @@ class Pathways:
 
     def contributions(self, h0: np.ndarray) -> np.ndarray:
         """How much each pathway moves the linear reading of each person (N, B), or (N, B, K); they add up to it."""
-        if self.skip.ndim == 2:
-            return self.skip[:, None] * h0[..., :1]
-        return self.skip[:, None] * h0[..., 0]
+        static = h0[..., 0].reshape(*h0.shape[:2], *(1 for _ in self.skip.shape[1:]))
+        return self.skip[:, None] * static
 
     def without_nuisance(self, h0: np.ndarray) -> np.ndarray:
         """Node features (N, n, C) without the directions that nuisance variables move."""
@@ -152,20 +149,19 @@ class Pathways:
 
 def linear_weights(
     x: np.ndarray,
-    y: np.ndarray,
+    t: np.ndarray,
     skip: str,
     candidates: Sequence[Sequence[float]],
     rows: Rows | None = None,
 ) -> list[np.ndarray]:
     """Weights (N,), or (N, K), of the linear reading by each candidate, with unit spread over the training people.
 
-    ``skip`` is "ridge", "sum" (all weights are equal) or "none" (there is no linear reading); ``rows`` are `site_rows`.
+    ``t`` (n,) or (n, K) is what a ridge is fitted to (`Coding.for_ridge`); ``skip`` is "ridge", "sum" (all weights are
+    equal) or "none" (there is no linear reading); ``rows`` are `site_rows`.
     """
     if skip == "none":
-        return [np.zeros((x.shape[1], *y.shape[1:]))]
-    if skip == "sum" and y.ndim == 2:
-        raise UsageError('skip="sum" adds up what points to one condition; use skip="ridge" for several classes')
-    weights = [np.ones(x.shape[1])] if skip == "sum" else ridge_candidates(x, ridge_target(y), candidates, rows)
+        return [np.zeros((x.shape[1], *t.shape[1:]))]
+    weights = [np.ones(x.shape[1])] if skip == "sum" else ridge_candidates(x, t, candidates, rows)
     return [each / max(float(np.std(x @ each)), EPS) for each in weights]
 
 

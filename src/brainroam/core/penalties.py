@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from brainroam.core.ridge import LARGE, STRONG
-from brainroam.core.targets import within_sites
+from brainroam.data.target.within import within_sites
 
 USUAL = 3.0
 #: In units of the mean squared length of a row.

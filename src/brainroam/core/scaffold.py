@@ -30,7 +30,7 @@ with c, of the contrasts that keep edge j, the one with the largest |d_com_cj| /
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
@@ -39,10 +39,11 @@ from scipy.stats import binom, norm
 
 from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
 from brainroam.core.site_fit import huber_mean, huber_regression
-from brainroam.core.targets import is_number, slopes
+from brainroam.core.targets import slopes
 from brainroam.data.names import site_names
-from brainroam.data.target.order import sites_with_numbers
-from brainroam.errors import EmptyScaffoldError, UsageError, unknown
+from brainroam.data.target import TWO_CLASSES
+from brainroam.data.target.coding import Coding, Means, Slopes
+from brainroam.errors import EmptyScaffoldError, unknown
 from brainroam.utils.html import html_summary
 from brainroam.utils.parameters import Percentile, require_settings
 
@@ -103,32 +104,30 @@ class Scaffold:
         return np.sign(self.consensus[self.edges])
 
 
-def expected_agreement(y: np.ndarray, site: np.ndarray) -> float:
+def expected_agreement(y: np.ndarray, site: np.ndarray, coding: Coding = TWO_CLASSES.coding) -> float:
     """Chance that a true contrast has its sign at a site, mean over the sites with both classes.
 
     Of m cases and n controls their means differ by d +- sqrt(1/m + 1/n) standard deviations, so that is
     Phi(d sqrt(m n / (m + n))), here with d = `USUAL_CONTRAST`. Where it is below eta, no edge can be expected to pass.
-    Of several classes (indicators (n, K)) each is compared with all others.
+    Of several classes (indicators (n, K)) each is compared with all others; a number has no classes to count, and 1.
 
     >>> y, site = np.tile([0, 1], 40), np.repeat(list("AB"), 40)
     >>> round(expected_agreement(y, site), 2), round(expected_agreement(y[:12], site[34:46]), 2)
     (0.85, 0.66)
     """
-    in_class = y.reshape(len(y), -1) > 0
-    m = np.array([in_class[site == name].sum(axis=0) for name in np.unique(site)])
-    n = np.array([(~in_class[site == name]).sum(axis=0) for name in np.unique(site)])
+    m, n = coding.class_counts(y, site)
     both = (m > 0) & (n > 0)
     m, n = m[both], n[both]
     return float(norm.cdf(USUAL_CONTRAST * np.sqrt(m * n / (m + n))).mean()) if both.any() else 1.0
 
 
-def are_too_small(y: np.ndarray, site: np.ndarray) -> bool:
-    """Whether sites are so small that no edge can be expected to pass eta; a number has no classes to count.
+def are_too_small(y: np.ndarray, site: np.ndarray, coding: Coding = TWO_CLASSES.coding) -> bool:
+    """Whether sites are so small that no edge can be expected to pass eta.
 
     >>> [are_too_small(np.tile([0, 1], 2 * k), np.repeat(["A", "B"], 2 * k)) for k in (4, 10)]
     [True, False]
     """
-    return not is_number(y) and expected_agreement(y, site) < ETA
+    return expected_agreement(y, site, coding) < ETA
 
 
 def edges_of(scaffolds: Iterable[Scaffold]) -> np.ndarray:
@@ -149,6 +148,7 @@ def extract_scaffold(
     random_state: int = 0,
     huber_delta: float | None = None,
     group: np.ndarray | None = None,
+    coding: Coding = TWO_CLASSES.coding,
     sign: str = "both",
 ) -> Scaffold:
     """Select the scaffold from the site-wise residuals of labelled training people.
@@ -157,7 +157,8 @@ def extract_scaffold(
     ----------
     residuals : ndarray of shape (n, M)
         r_site; NaN where an edge is missing.
-    y : ndarray of n labels, 0 or 1
+    y : ndarray of n labels
+        0 or 1, or two labels of which one is certain to be the condition; with the ``coding`` of a number, numbers.
     site : ndarray of n site names
     tau_percentile, eta, zeta : float
         Thresholds on \\|d_com\\| (as a percentile over edges), kappa and pi.
@@ -169,6 +170,8 @@ def extract_scaffold(
         A fixed threshold of the robust means, in edge units; by default 1.345 robust standard deviations.
     group : ndarray of n codes, optional
         Who belongs together (`brainroam.data.people.group_codes`): the hierarchical bootstrap draws them as one.
+    coding : Coding
+        Of the target, by default of two classes: ``brainroam.data.target.Number("age").coding``.
     sign : {"both", "positive", "negative"}
         Edges that are stronger in cases (positive), weaker, or both.
 
@@ -184,13 +187,12 @@ def extract_scaffold(
     """
     if bootstrap not in ("sites", "hierarchical"):
         raise unknown("bootstrap", bootstrap, ["sites", "hierarchical"])
-    y, site = np.asarray(y), site_names(site, len(residuals))
-    sites = sites_with_both_classes(y, site)
-    contrast = site_contrasts(residuals, y, site, sites, huber_delta=huber_delta)
+    y, site = coding.labels(np.asarray(y)), site_names(site, len(residuals))
+    sites = sites_with_contrast(y, site, coding)
+    contrast = site_contrasts(residuals, y, site, sites, huber_delta, coding)
     stability = None
     if bootstrap == "hierarchical":
-        if is_number(y):
-            raise UsageError('bootstrap="hierarchical" resamples people within classes; a number has none: use "sites"')
+        coding.require_classes('bootstrap="hierarchical" resamples people within classes, bootstrap="sites" does not')
         classes = list(_groups(y, site, sites))
         people = [(residuals[cases], residuals[controls]) for cases, controls in classes]
         codes = None if group is None else [(group[cases], group[controls]) for cases, controls in classes]
@@ -200,12 +202,9 @@ def extract_scaffold(
     return select_scaffold(contrast, sites, tau_percentile, eta, zeta, stability, sign=sign)
 
 
-def sites_with_both_classes(y: np.ndarray, site: np.ndarray) -> list[str]:
+def sites_with_contrast(y: np.ndarray, site: np.ndarray, coding: Coding = TWO_CLASSES.coding) -> list[str]:
     """Sites that have a contrast, sorted; an error when fewer than two do."""
-    if is_number(y):
-        sites = [str(site[here[0]]) for here in sites_with_numbers(y, site)]
-    else:
-        sites = [name for name in sorted(set(site)) if len(set(y[site == name])) == 2]
+    sites = coding.comparable(y, site)
     if len(sites) < 2:
         names = ", ".join(sites) or "none"
         raise EmptyScaffoldError(
@@ -227,12 +226,16 @@ def site_contrasts(
     site: np.ndarray,
     sites: Sequence[str],
     huber_delta: float | None = None,
+    coding: Coding = TWO_CLASSES.coding,
 ) -> np.ndarray:
     """d_e of every site (E, M): difference of the robust means of cases and controls, or the slope on a number."""
-    if is_number(y):
-        return np.stack([slopes(residuals[site == name], y[site == name], huber_delta) for name in sites])
-    means = [[huber_mean(residuals[who], delta=huber_delta) for who in groups] for groups in _groups(y, site, sites)]
-    return np.stack([cases - controls for cases, controls in means])
+    at = robust(huber_delta)
+    return np.stack([coding.contrast(residuals[here], y[here], *at) for here in (site == name for name in sites)])
+
+
+def robust(huber_delta: float | None) -> tuple[Means, Slopes]:
+    """Robust means and slopes with this threshold, as `Coding` asks for them."""
+    return partial(huber_mean, delta=huber_delta), partial(slopes, huber_delta=huber_delta)
 
 
 def select_scaffold(

@@ -63,7 +63,7 @@ class SiteEdges:
     def __init__(self, cohort: Cohort, kind: EdgeKind, centred: bool = True) -> None:
         whole, self._rows = cohort.origin
         self._labels, self._memory, self._folder = cohort.targets, cohort.features.memory, cohort.features.folder
-        self._two_classes = cohort.target.is_two_classes
+        self._coding = cohort.target.coding
         self.kind, self.centred, self._cache = kind, centred, cohort.features.cache
         self._values = cohort_edges(whole, *kind)
         self._own_units = cohort.own_units
@@ -211,33 +211,21 @@ class SiteEdges:
 
     def _precision(self, site: str) -> float:
         """p_e."""
-        if not self._two_classes:
-            return float(np.square(self._without_site_mean(site)).sum())
-        case = self._labels[self.people[site]] == 1
-        return float(case.sum() * (~case).sum() / len(case))
-
-    def _without_site_mean(self, site: str) -> np.ndarray:
-        t = self._labels[self.people[site]]
-        return t - t.mean()
+        return self._coding.precision(self._labels[self.people[site]])
 
     def _contrast(self, site: str) -> np.ndarray:
         """(3, M): p_e d_e, and the sum of squares and number of the values present."""
         people = self.people[site]
-        case = self._labels[people] == 1 if self._two_classes else self._without_site_mean(site)
+        y = self._labels[people]
 
         def contrast(columns: slice) -> np.ndarray:
             read = self._values[self._rows[people], columns]
             present = np.isfinite(read)
             values = np.where(present, self._without_mean(read, site, columns), 0)
-            if self._two_classes:
-                mean = [values[who].sum(axis=0) / np.maximum(present[who].sum(axis=0), 1) for who in (case, ~case)]
-                gap = self._precision(site) * (mean[0] - mean[1])
-            else:
-                gap = case @ values
-            return np.stack([gap, (values**2).sum(axis=0), present.sum(axis=0)])
+            return np.stack([self._coding.pooled(values, present, y), (values**2).sum(axis=0), present.sum(axis=0)])
 
-        name = "contrast", self.kind, self.centred
-        return self._cache.summary(name, [self._rows[people], case], lambda: self._over_blocks(contrast))
+        name = "contrast", self.kind, self.centred, self._coding.measure
+        return self._cache.summary(name, [self._rows[people], y], lambda: self._over_blocks(contrast))
 
     def _over_blocks(self, function: Callable[[slice], np.ndarray]) -> np.ndarray:
         return np.concatenate([function(columns) for columns in self._blocks], axis=-1)

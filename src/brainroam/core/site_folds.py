@@ -22,7 +22,6 @@ from brainroam.core.pathways import Pathways
 from brainroam.core.profile import Profiles
 from brainroam.core.scaffold import Scaffold, edges_of
 from brainroam.core.site_statistics import SiteStatistics
-from brainroam.core.targets import site_orders
 from brainroam.data.folds import group_sites, other_sites
 from brainroam.errors import EmptyScaffoldError
 from brainroam.utils.optional import as_array, one_thread
@@ -210,7 +209,7 @@ class SiteFolds:
 
     def order(self, scores: np.ndarray) -> float | None:
         """How well scores order held-out people: mean AUC within sites, or r of a number; None where nobody was."""
-        orders = site_orders(self.statistics.y, self.statistics.site, scores)
+        orders = self.statistics.coding.site_orders(self.statistics.y, self.statistics.site, scores)
         return float(np.mean(orders)) if orders else None
 
     def training(self, left_out: LeftOut = NOBODY) -> list[AnyEpisode]:

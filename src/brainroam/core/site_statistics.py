@@ -41,13 +41,13 @@ from brainroam.core.scaffold import (
     join_scaffolds,
     select_scaffold,
     site_contrasts,
-    sites_with_both_classes,
+    sites_with_contrast,
 )
-from brainroam.core.targets import covariate_slopes, is_number, number_within_sites, site_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.features import ArrayColumns, Columns, Features, column_blocks
 from brainroam.data.people import group_codes
-from brainroam.errors import EmptyScaffoldError, UsageError, unknown
+from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.errors import EmptyScaffoldError, unknown
 
 RIDGE_PENALTIES = (3.0, 10.0, 30.0)  # in units of the mean squared length of the people
 COLUMN_PENALTIES = (1.0, 3.0, 10.0)  # where features have units of their own and nobody is held out to weigh penalties
@@ -86,8 +86,8 @@ class SiteStatistics:
     own_units : bool
         Features differ in their units, as the columns of a table do: contrasts are divided by the standard deviation of
         the residuals within those sites that give the scaffold, so that they can be compared.
-    against_controls : bool
-        Of several classes, compare each with the first; else with all others.
+    target : Target
+        Of several classes, each is compared with the first where that is one of controls; else with all others.
     levels : dict of str to float, optional
         Of a number its mean at each site, in the unit of y, which is about them.
     nuisance : ndarray of shape (n, k), optional
@@ -124,7 +124,7 @@ class SiteStatistics:
         group: np.ndarray | None = None,
         pairs: np.ndarray | None = None,
         own_units: bool = False,
-        against_controls: bool = True,
+        target: Target = TWO_CLASSES,
         levels: Mapping[str, float] | None = None,
         nuisance: np.ndarray | None = None,
     ) -> None:
@@ -134,16 +134,16 @@ class SiteStatistics:
         self.group, self.values = group, ArrayColumns(edges)
         self.huber_delta = contrast_delta(contrast)
         self.edges, self.y, self.site, self.covariates = edges, y, site, covariates
-        several = y.ndim == 2
-        if several and deconfounder.fit_on == "controls" and not against_controls:
-            raise UsageError('fit_on="controls" needs controls, and none of these classes is; use fit_on="all"')
-        is_case = 1 - y[:, 0] if several else y
-        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, is_case, self.features.cache)
+        self.coding = target.coding
+        if deconfounder.fit_on == "controls":
+            target.require_controls('fit_on="controls"')
+        cases = self.coding.cases(y)
+        self.deconfounder = deconfounder.fit_sites(edges, covariates, site, cases, self.features.cache)
         if own_units:
             self.spread = {name: self._residual_spread(name) for name in _names(site)}
         self.pairs = edge_pairs(n_rois_of(edges.shape[1])) if pairs is None else pairs
-        if several:
-            self.parts = tuple(self._contrasts_of_classes(against_controls))
+        self.parts = tuple(self._contrasts_of_classes(target.has_controls))
+        if self.parts:
             self.sites = sorted({name for part in self.parts for name in part.sites})
             self.contrast = np.concatenate([part.contrast for part in self.parts])
         else:
@@ -152,7 +152,7 @@ class SiteStatistics:
     def _contrast_sites(self) -> None:
         """The sites that have a contrast of labels 0 and 1 or of a number, and d_e (E, M) of each."""
         who = slice(None) if self.takes_part is None else self.takes_part
-        self.sites = sites_with_both_classes(self.y[who], self.site[who])
+        self.sites = sites_with_contrast(self.y[who], self.site[who], self.coding)
         self.contrast = np.concatenate([self._contrast_of(name) for name in self.sites])
 
     def _residual_spread(self, site: str) -> np.ndarray:
@@ -160,13 +160,12 @@ class SiteStatistics:
         blocks = edge_blocks(self.edges.shape[1])
         return np.concatenate([spread_of(self._people_of([site], some).residuals) for some in blocks])
 
-    def _contrasts_of_classes(self, against_controls: bool) -> "Iterator[SiteStatistics]":
+    def _contrasts_of_classes(self, against_first: bool) -> "Iterator[SiteStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
         n_contrasts, empty = 0, None
-        for k in range(int(against_controls), self.y.shape[1]):
+        for y, takes_part in self.coding.parts(self.y, against_first):
             part = copy(self)
-            part.y, part.parts = self.y[:, k], ()
-            part.takes_part = (self.y[:, 0] + part.y > 0) if against_controls else None
+            part.y, part.takes_part, part.coding, part.parts = y, takes_part, TWO_CLASSES.coding, ()
             try:
                 part._contrast_sites()
             except EmptyScaffoldError as error:  # too few sites have both: nothing reproducible can be said of it
@@ -185,7 +184,7 @@ class SiteStatistics:
 
         def contrast_of(columns: slice) -> np.ndarray:
             people = self._people_of([site], columns)
-            return site_contrasts(people.residuals, people.y, people.site, [site], self.huber_delta)
+            return site_contrasts(people.residuals, people.y, people.site, [site], self.huber_delta, self.coding)
 
         summary = self.features.cache.summary
         blocks = [
@@ -225,6 +224,7 @@ class SiteStatistics:
                 random_state=seed,
                 huber_delta=self.huber_delta,
                 group=None if self.group is None else self.group[self._positions_at(sites)],
+                coding=self.coding,
                 sign=sign,
             )
         if len(scaffold.sites) == len(self.sites):
@@ -303,12 +303,8 @@ class SiteStatistics:
     @cached_property
     def covariate_gaps(self) -> dict[str, np.ndarray]:
         """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
-        raw = self.raw_covariates
-        if is_number(self.y):
-            return {name: covariate_slopes(raw[self.site == name], self.y[self.site == name]) for name in self.sites}
-        y = self.y if self.takes_part is None else np.where(self.takes_part, self.y, -1)
-        classes = {name: [(self.site == name) & (y == label) for label in (1, 0)] for name in self.sites}
-        return {name: raw[case].mean(axis=0) - raw[control].mean(axis=0) for name, (case, control) in classes.items()}
+        here = {name: self._positions_at([name]) for name in self.sites}
+        return {name: self.coding.covariate_gap(self.raw_covariates[who], self.y[who]) for name, who in here.items()}
 
     def ready_for(self, scaffolds: Sequence[Scaffold]) -> "SiteStatistics":
         """The same statistics, ready to read people on the edges of these scaffolds again and again."""
@@ -368,7 +364,9 @@ class SiteStatistics:
         if self.levels and not deconfounder.pooled:
             level = deconfounder.site_levels(scaffold.edges) * orientation / spread
             rows = self.level_rows(without_directions(level, directions), deconfounder.sites_)
-        weights = linear_weights(static, self.y[people], skip, candidates, rows)
+        if skip == "sum":
+            self.coding.require_direction('skip="sum"')
+        weights = linear_weights(static, self.coding.for_ridge(self.y[people]), skip, candidates, rows)
         # r_site is centred site by site; a mean over people would only add noise
         centre, scale = np.zeros((len(scaffold), 1)), spread[:, None]
         if profiles is not None:
@@ -453,7 +451,7 @@ def site_statistics(
     nuisance: np.ndarray | None = None,
 ) -> SiteStatistics:
     """The statistics of labelled people on edges of one kind; what was computed for one person or site is shared."""
-    y, levels = number_within_sites(cohort) if cohort.target.is_number else (site_target(cohort), None)
+    y, levels = cohort.target.code(cohort.targets, cohort.table["site"].to_numpy())
     return SiteStatistics(
         cohort_edges(cohort, *kind),
         y,
@@ -465,7 +463,7 @@ def site_statistics(
         group=group_codes(cohort.table),
         pairs=cohort.atlas.pairs,
         own_units=cohort.own_units,
-        against_controls=cohort.target.has_controls,
+        target=cohort.target,
         levels=levels,
         nuisance=nuisance,
     )

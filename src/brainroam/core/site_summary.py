@@ -26,7 +26,7 @@ has the slope of r0 on t for the contrast and sum r0, sum t r0 for the sums:
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,12 +36,12 @@ from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.core.pathways import Pathways, spread_of
 from brainroam.core.profile import Profiles
-from brainroam.core.scaffold import Scaffold, contrast_delta, site_contrasts
-from brainroam.core.site_fit import SiteFit, huber_mean, leverage_of, scatter_of
+from brainroam.core.scaffold import Scaffold, contrast_delta, robust
+from brainroam.core.site_fit import SiteFit, leverage_of, scatter_of
 from brainroam.core.site_statistics import SiteStatistics
 from brainroam.core.site_sums import Sums, ridge_of_sums
-from brainroam.core.targets import covariate_slopes, is_number, slopes
 from brainroam.data.features import Features
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, EmptyScaffoldError, listed
 from brainroam.utils.model_files import part
 
@@ -86,6 +86,7 @@ class SiteSummary:
         huber_k: float,
         contrast: str,
         own_units: bool = False,
+        target: Target = TWO_CLASSES,
     ) -> "SiteSummary":
         """Summarise the people of one site: edges (n, M), labels, covariates; a missing covariate stands at its mean.
 
@@ -100,13 +101,7 @@ class SiteSummary:
         deconfounder, residuals = own_residuals(edges, covariates, huber_k)
         raw = deconfounder.encoder_.impute(covariates)
         is_known = np.isfinite(deconfounder.encoder_.encode(covariates)).any(axis=0)
-        if y.ndim == 2:
-            compare = _compare_classes
-        elif is_number(y):
-            compare = _compare_by_number
-        else:
-            compare = _compare_two_classes
-        by_target = compare(y, raw, residuals, contrast_delta(contrast))
+        by_target = target.coding.summary(y, raw, residuals, *robust(contrast_delta(contrast)))
         return cls(
             by_target.counts,
             np.where(is_known, by_target.covariate_mean, np.nan),
@@ -135,16 +130,9 @@ class SiteSummary:
         return cls(fit=fit, spread=spread, target=target, **{name: arrays[name] for name in own})
 
     @property
-    def is_number(self) -> bool:
-        """Whether the target is a number."""
-        return self.target is not None
-
-    @property
     def mean(self) -> np.ndarray:
         """Mean covariates (d,) of everybody."""
-        if self.is_number:
-            return self.covariate_mean[0]
-        return self.counts @ self.covariate_mean / self.counts.sum()
+        return self.counts @ self.covariate_mean[: len(self.counts)] / self.counts.sum()
 
     @property
     def has_covariate(self) -> np.ndarray:
@@ -153,7 +141,8 @@ class SiteSummary:
 
     def fill_covariates(self, mean: np.ndarray) -> "SiteSummary":
         """The same, with its people at this mean (d,) of the covariates that are not known at the site."""
-        instead = np.stack([mean, np.zeros_like(mean)]) if self.is_number else mean
+        instead = np.zeros_like(self.covariate_mean)  # slopes on a number, which stand after the means
+        instead[: len(self.counts)] = mean
         where = np.where(self.has_covariate, self.covariate_mean, instead)
         return replace(self, covariate_mean=where, fit=self.fit.with_constants(~self.has_covariate, mean))
 
@@ -199,17 +188,18 @@ class SiteProducts:
 
     @classmethod
     def of(
-        cls, edges: np.ndarray, values: np.ndarray, y: np.ndarray, covariates: pd.DataFrame, huber_k: float
+        cls,
+        edges: np.ndarray,
+        values: np.ndarray,
+        y: np.ndarray,
+        covariates: pd.DataFrame,
+        huber_k: float,
+        target: Target = TWO_CLASSES,
     ) -> "SiteProducts":
         """Summarise the people of one site: their values (n, N) on these edges, labels and covariates."""
         deconfounder, residuals = own_residuals(values, covariates, huber_k)
         r0, raw = np.nan_to_num(residuals), deconfounder.encoder_.impute(covariates)
-        if y.ndim == 2:
-            sums = y.T.astype(float) @ r0
-        elif is_number(y):
-            sums = np.stack([r0.sum(axis=0), (y - y.mean()) @ r0])
-        else:
-            sums = np.stack([r0[y == label].sum(axis=0) for label in (0, 1)])
+        sums = target.coding.sums(y, r0)
         _, singular, components = np.linalg.svd(r0, full_matrices=False)
         return cls(edges, singular[:, None] * components, (raw - raw.mean(axis=0)).T @ r0, sums)
 
@@ -244,8 +234,8 @@ class SummaryStatistics(SiteStatistics):
         Needed for `pathways`.
     pairs : ndarray of int, shape (M, 2), optional
         The two regions of each feature; those of all edges by default.
-    against_controls : bool
-        Of several classes, compare each with the first; else with all others.
+    target : Target
+        Of several classes, each is compared with the first where that is one of controls; else with all others.
     """
 
     def __init__(
@@ -254,8 +244,9 @@ class SummaryStatistics(SiteStatistics):
         covariates: Sequence[str],
         products: Mapping[str, SiteProducts] | None = None,
         pairs: np.ndarray | None = None,
-        against_controls: bool = True,
+        target: Target = TWO_CLASSES,
     ) -> None:
+        self.coding = target.coding
         self._has_covariate = {name: summary.has_covariate for name, summary in summaries.items()}
         self._names, self._products, self.features = list(covariates), products or {}, Features([])
         self.sites = sorted(summaries)
@@ -266,31 +257,32 @@ class SummaryStatistics(SiteStatistics):
         self.summaries = {name: summary.fill_covariates(mean) for name, summary in summaries.items()}
         contrast = np.stack([summaries[name].contrast for name in self.sites])
         self.spread = {name: each.spread for name, each in summaries.items() if each.spread is not None}
-        self._several, self._number = contrast.ndim == 3, any(each.is_number for each in summaries.values())
         self.pairs = edge_pairs(n_rois_of(contrast.shape[-1])) if pairs is None else pairs
         self.deconfounder = self._deconfounder_of(self.sites)
-        if self._several:
-            self.parts = tuple(self._class_contrasts(against_controls))
+        self.parts = tuple(self._class_contrasts(target)) if target.score_shape else ()
+        if self.parts:
             self.sites = sorted({name for one in self.parts for name in one.sites})
             self.contrast = np.concatenate([one.contrast for one in self.parts])
         else:
-            self.contrast = contrast * self._target_spread if self._number else contrast
+            self.contrast = contrast * self._target_spread
         means = {name: float(each.target[0]) for name, each in summaries.items() if each.target is not None}
         self.levels = {name: mean / self._target_spread for name, mean in means.items()}
 
     @property
     def _target_spread(self) -> float:
-        """Standard deviation of a number within sites, which is its unit in a fit in one place."""
+        """Standard deviation of a number within sites, which is its unit in a fit in one place; 1 of classes."""
         targets = [(each.target[1], each.counts[0]) for each in self.summaries.values() if each.target is not None]
+        if not targets:
+            return 1.0
         squares, people = np.array(targets).sum(axis=0)
         return float(np.sqrt(squares / people))
 
-    def _class_contrasts(self, against_controls: bool) -> "Iterator[SummaryStatistics]":
+    def _class_contrasts(self, target: Target) -> "Iterator[SummaryStatistics]":
         """One contrast for each class that has one at two sites or more: against the first class, or all others."""
-        n_contrasts, n_classes = 0, len(next(iter(self.summaries.values())).counts)
+        n_contrasts, n_classes, against_controls = 0, len(target.classes), target.has_controls
         for k in range(int(against_controls), n_classes):
             one = copy(self)
-            one._several, one.parts = False, ()
+            one.coding, one.parts = TWO_CLASSES.coding, ()
             weights: dict[str, np.ndarray] = {}
             for name in self.sites:
                 counts = self.summaries[name].counts.astype(float)
@@ -310,7 +302,6 @@ class SummaryStatistics(SiteStatistics):
         if not n_contrasts:
             raise EmptyScaffoldError("no class is found with those it is compared with at two of these sites")
 
-    _several, _number = False, False
     _classes_in: Mapping[str, np.ndarray] = {}  # of a part: by site, the weights (K,) of the classes in its contrast
 
     def deconfounder_at(self, sites: Sequence[str]) -> SiteDeconfounder:
@@ -334,9 +325,8 @@ class SummaryStatistics(SiteStatistics):
         """Mean covariates (d,) of the cases of each site minus those of its controls, or slopes on a number."""
         if self._classes_in:
             return {name: c @ self.summaries[name].covariate_mean for name, c in self._classes_in.items()}
-        if self._number:
-            return {name: self._target_spread * each.covariate_mean[1] for name, each in self.summaries.items()}
-        return {name: np.subtract(*summary.covariate_mean[::-1]) for name, summary in self.summaries.items()}
+        spread = self._target_spread
+        return {name: spread * self.coding.gap_of_means(each.covariate_mean) for name, each in self.summaries.items()}
 
     def pathways_by_candidate(
         self,
@@ -371,7 +361,7 @@ class SummaryStatistics(SiteStatistics):
         """What `ridge_of_sums` needs of these sites besides sums of products; first summaries tell it."""
         deconfounder = self.deconfounder_at(sites)
         counts = np.sum([self.summaries[name].counts for name in deconfounder.sites_], axis=0)
-        if not self._number:
+        if not self.levels:
             return {"counts": counts}
         rows = self.level_rows(deconfounder.site_levels(edges), deconfounder.sites_)
         return {"counts": counts, "target_unit": self._target_spread, "rows": rows}
@@ -387,12 +377,11 @@ class SummaryStatistics(SiteStatistics):
         inside = np.zeros((len(change), len(change)))
         inside[0, 0], inside[1:, 1:] = n.sum(), first.covariate_scatter
         own = np.where(here, second.sums, 0)
-        everybody = own[0] if self._number else own.sum(axis=0)
+        everybody = self.coding.total(own)
         mixed = change.T @ np.vstack([everybody, second.with_covariates])
         gram = second.products - mixed - mixed.T + change.T @ inside @ change
         sums = own - first.sums_of_ones_and_covariates @ change
-        total = sums[0] if self._number else sums.sum(axis=0)
-        share = np.array([1.0, 0.0]) if self._number else n / n.sum()
+        total, share = self.coding.total(sums), self.coding.shares(n)
         return Sums(gram - np.outer(total, total) / n.sum(), sums - np.outer(share, total), n.sum() * here)
 
     def _deconfounder_of(self, names: Sequence[str]) -> SiteDeconfounder:
@@ -414,36 +403,6 @@ def own_residuals(edges: np.ndarray, covariates: pd.DataFrame, huber_k: float) -
     """The regression of the people of one site, and their residuals."""
     deconfounder = SiteDeconfounder(huber_k).fit_sites(edges, covariates, None)
     return deconfounder, deconfounder.site_residuals(edges, np.arange(len(edges)))
-
-
-class _ByTarget(NamedTuple):
-    """What of a `SiteSummary` depends on the target; see there."""
-
-    counts: np.ndarray
-    covariate_mean: np.ndarray
-    contrast: np.ndarray
-    target: np.ndarray | None = None
-
-
-def _compare_two_classes(y: np.ndarray, raw: np.ndarray, residuals: np.ndarray, delta: float | None) -> _ByTarget:
-    masks = [y == 0, y == 1]
-    means = np.stack([raw[mask].mean(axis=0) for mask in masks])
-    (contrast,) = site_contrasts(residuals, y, np.full(len(y), ""), [""], delta)  # all are of one site
-    return _ByTarget(np.array([mask.sum() for mask in masks]), means, contrast)
-
-
-def _compare_classes(y: np.ndarray, raw: np.ndarray, residuals: np.ndarray, delta: float | None) -> _ByTarget:
-    counts, masks = y.sum(axis=0), [column == 1 for column in y.T]
-    means = np.stack([raw[mask if mask.any() else slice(None)].mean(axis=0) for mask in masks])
-    nobody = np.full(residuals.shape[1], np.nan)
-    contrasts = np.stack([huber_mean(residuals[mask], delta=delta) if mask.any() else nobody for mask in masks])
-    return _ByTarget(counts, means, contrasts - contrasts[np.flatnonzero(counts)[0]])
-
-
-def _compare_by_number(y: np.ndarray, raw: np.ndarray, residuals: np.ndarray, delta: float | None) -> _ByTarget:
-    t = y - y.mean()
-    means = np.stack([raw.mean(axis=0), covariate_slopes(raw, t)])
-    return _ByTarget(np.array([len(y)]), means, slopes(residuals, t, delta), np.array([y.mean(), t @ t]))
 
 
 def _expand_rows(values: np.ndarray, names: Sequence[str], classes: Sequence[str], nothing: float) -> np.ndarray:

@@ -30,7 +30,8 @@ from torch.nn import functional
 
 from brainroam.core.gate import GatedNetwork
 from brainroam.core.site_folds import AnyEpisode, Episode, predict_logits
-from brainroam.core.targets import site_orders
+from brainroam.data.target import TWO_CLASSES
+from brainroam.data.target.coding import Coding
 
 BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam, as torch has them
 
@@ -45,7 +46,7 @@ class Schedule:
     weight_decay: float = 5e-4
     batch_size: int = 32
     updates: int | None = None  # over which the rate falls to zero; None is a constant rate
-    squared_error: bool = False  # of a number, in the place of cross-entropy
+    coding: Coding = TWO_CLASSES.coding  # which says what the loss is
 
     def rate(self, update: int, total: int) -> float:
         """The learning rate of one update of ``total``."""
@@ -67,6 +68,7 @@ class Trial:
     held_out: AnyEpisode
     label: np.ndarray
     site: np.ndarray
+    coding: Coding = TWO_CLASSES.coding
 
 
 class Adam:
@@ -159,7 +161,9 @@ def choose_epochs(trials: Sequence[Trial], limit: int, patience: int) -> tuple[i
         for trial in trials:
             next(trial.epochs)
         logits.append([predict_logits(trial.network, trial.held_out) for trial in trials])
-        orders = [site_orders(trial.label, trial.site, x) for trial, x in zip(trials, logits[-1], strict=True)]
+        orders = [
+            trial.coding.site_orders(trial.label, trial.site, x) for trial, x in zip(trials, logits[-1], strict=True)
+        ]
         merit.append(float(np.mean(np.concatenate(orders))))
         if len(merit) - 1 - int(np.argmax(merit)) >= patience:
             break
@@ -168,14 +172,9 @@ def choose_epochs(trials: Sequence[Trial], limit: int, patience: int) -> tuple[i
 
 
 def objective(network: GatedNetwork, batch: Episode, schedule: Schedule) -> Tensor:
-    """Cross-entropy, or for a number the squared error, plus the gate budget, averaged over a batch."""
+    """The loss of the target (`Coding.loss`) plus the gate budget, averaged over a batch."""
     reading = network(batch.features, batch.graph)
-    if batch.labels.ndim == 2:
-        loss = functional.cross_entropy(reading.logit, batch.labels)
-    elif schedule.squared_error:
-        loss = functional.mse_loss(reading.logit, batch.labels)
-    else:
-        loss = functional.binary_cross_entropy_with_logits(reading.logit, batch.labels)
+    loss = schedule.coding.loss(functional)(reading.logit, batch.labels)
     if not network.gated:
         return loss
     overspent = (reading.gates.sum(dim=0) - schedule.budget).abs().mean()

@@ -53,11 +53,10 @@ def of_the_condition(table: pd.DataFrame, covariates: Sequence[str], target: Tar
     >>> of_the_condition(table, ["hamd"])
     {'hamd': "'hamd' tells cases from controls of the same site (AUC 1.00)"}
     """
-    if target.is_number:
+    label = target.as_condition(table["label"])
+    if label is None:
         return {name: reason for name in covariates if (reason := _nearly(table, name, target))}
-    if target.classes and not target.is_two_classes:
-        table = table.assign(label=(table["label"] > 0).astype(float).where(table["label"].notna()))
-    label = table["label"]
+    table = table.assign(label=label)
     if min((label == 1).sum(), (label == 0).sum()) < FEWEST:
         return {}
     reasons = {name: _reason(table, name) for name in covariates if name not in USUAL}

@@ -95,10 +95,7 @@ class People:
     @property
     def labels(self) -> np.ndarray:
         """0/1 labels as integers; an error when some are unknown or hidden (`without_labels`), or no two classes."""
-        if not self.target.is_two_classes:
-            self.target.refuse_classes("this")
-            raise DataError(f"this needs two classes, and the target {self.target.name!r} is: {self.target.kind}")
-        return self._known_labels.astype(int)
+        return self.target.binary(self._known_labels)
 
     @property
     def targets(self) -> np.ndarray:
@@ -285,20 +282,16 @@ def mean_of_scans(values: np.ndarray, person: np.ndarray) -> np.ndarray:
     """
     if len(set(person.tolist())) == len(person):
         return values
-    means = pd.DataFrame(values).groupby(person).mean().to_numpy()
+    means = pd.DataFrame(np.reshape(values, (len(values), -1))).groupby(person).mean().to_numpy()
     return means.reshape(len(means), *values.shape[1:])
 
 
 def people_by_site(table: pd.DataFrame, target: Target) -> pd.DataFrame:
     """How many people each site has, and of which kind; columns that nobody filled in are left out."""
     sites = people_of(table).groupby("site")
-    classes = {
-        "cases": sites["label"].apply(lambda y: int((y == 1).sum())),
-        "controls": sites["label"].apply(lambda y: int((y == 0).sum())),
-    }
     columns = {
         "people": sites.size(),
-        **(classes if target.is_two_classes else {target.name: sites["label"].mean()}),
+        **target.site_columns(sites["label"]),
         "age": sites["age"].mean(),
         "share male": sites["sex"].mean(),
         "mean FD": sites["mean_fd"].mean(),

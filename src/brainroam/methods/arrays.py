@@ -139,22 +139,22 @@ def warn_of_poor_data(cohort: Cohort) -> None:
         if NOT_SYMMETRIC in step:
             warn_user(f"{step}, since directed edges are no measure that methods know")
     warn_of_triangles(cohort)
-    if cohort.target.is_two_classes:
-        for block in (cohort.blocks or {"": cohort}).values():
-            warn_of_scales(block)
+    for block in (cohort.blocks or {"": cohort}).values():
+        warn_of_scales(block)
 
 
 def warn_of_scales(cohort: Cohort) -> None:
     """A warning where named columns of a table tell the classes apart as a scale of symptoms does."""
     if cohort.measure != "table" or cohort.atlas.labels[0] in NAMELESS:
         return
-    telling = measures_condition(np.concatenate(cohort.series), cohort.table["label"], cohort.table["site"])
-    columns = [name for name, tells in zip(cohort.atlas.labels, telling, strict=True) if tells]
-    if columns:
-        warn_user(
-            f"{listed(columns)} in X tell the classes apart as a scale of symptoms does; leave out what is one, since "
-            "a model that reads symptoms says nothing about the brain"
-        )
+    for label in cohort.target.diagnoses(cohort.table["label"]):
+        telling = measures_condition(np.concatenate(cohort.series), label, cohort.table["site"])
+        columns = [name for name, tells in zip(cohort.atlas.labels, telling, strict=True) if tells]
+        if columns:
+            warn_user(
+                f"{listed(columns)} in X tell the classes apart as a scale of symptoms does; leave out what is one, "
+                "since a model that reads symptoms says nothing about the brain"
+            )
 
 
 def warn_of_triangles(cohort: Cohort) -> None:

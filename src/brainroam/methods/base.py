@@ -155,6 +155,7 @@ class Method(ABC):
 
     notes_: Sequence[str] = ()  # every fallback that `fit` took, in words
     inner_scores_: np.ndarray  # of a method that chooses by itself: scores of training people without their site
+    foretold_scores_: np.ndarray | None = None  # the same, by choices made without the person's site, where it chose
     edge_kinds: tuple[EdgeKind, ...] = ()  # the edges it reads, which the runs of a study share
     selects_scaffold: bool = False  # whether its explanation is kept with every run
     explains_people: bool = False  # whether what moved each held-out person is kept with every run
@@ -228,11 +229,12 @@ class MethodInfo:
 
     def make_for(self, target: Target, **settings: Any) -> Method:
         """A fresh method, once for each of several classes where it does not read them together."""
-        if not (target.is_classes and self.one_against_rest):
+        classes = target.scored_classes if self.one_against_rest else ()
+        if not classes:
             return self.make(**settings)
         from brainroam.methods.one_against_rest import OneAgainstRest  # is itself a `Method`
 
-        return OneAgainstRest(partial(self.make, **settings), target.classes)
+        return OneAgainstRest(partial(self.make, **settings), classes)
 
     def require_measure(self, measure: str) -> None:
         """Refuse people with a measure that the method does not read."""
@@ -242,11 +244,8 @@ class MethodInfo:
     def require_target(self, target: Target) -> None:
         """Refuse a target that the method does not learn."""
         if target.kind not in self.targets:
-            remedy = (
-                "; give it decision_function or predict_proba"
-                if self.estimator is not None and not target.is_number
-                else ""
-            )
+            scores = self.estimator is not None and not target.number
+            remedy = "; give it decision_function or predict_proba" if scores else ""
             raise UsageError(
                 f"{self.name} is for {' or '.join(self.targets)}; {target.name} is {_KIND[target.kind]}{remedy}"
             )

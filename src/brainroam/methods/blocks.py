@@ -26,14 +26,14 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
 
-from brainroam.core.targets import indicators, spread_within_sites, within_sites
+from brainroam.core.targets import spread_within_sites
 from brainroam.data.cohort import Cohort
+from brainroam.data.target.within import within_sites
 from brainroam.methods.base import Method, score_shape
 from brainroam.utils.model_files import part
 
 NOTHING = 0.7  # blocks that are believed to have nothing to say, before their scores are seen
 SLAB = 0.4  # spread of the slopes of others, in standard deviations of the target
-FEWEST = 5  # people with a number, to hold some of them out
 CLEAR = 0.9  # probability of saying something, or share of the weight, that one block at least should reach
 UNCLEAR = (
     "with {people} people, held-out sites cannot tell which block says something (probability: {told}), and a "
@@ -80,17 +80,17 @@ class BlockSum(Method):
         site, y = cohort.table["site"].to_numpy(), cohort.targets
         # Several classes: each person counts once for each, with the score of the class and whether it is theirs.
         rows = inner.reshape(-1, len(self.members))
-        if cohort.target.is_classes:
+        if shape[1:]:
             columns = [np.char.add(site.astype(str), f"/{k}") for k in range(shape[1])]
-            site, y = np.stack(columns, axis=1).ravel(), indicators(cohort).ravel()
+            site, y = np.stack(columns, axis=1).ravel(), cohort.target.columns(cohort.targets).ravel()
         weighing = weigh(rows, y, site)
         self.weights_ = weighing.weights
         self.inner_scores_ = np.where(np.isfinite(inner).any(axis=-1), np.nan_to_num(inner) @ self.weights_, np.nan)
         shares = self.weights_ * spread_within_sites(rows, site)
         each = ", ".join(f"{name} {share:.0%}" for name, share in zip(self.members, shares / shares.sum(), strict=True))
-        method, several = next(iter(self.members.values())).info.name, len(self.members) > 1
-        self.notes_ = [f"weights of the blocks in {method}, from inner held-out sites: {each}"] if several else []
-        if several and max(weighing.says_something.max(), (shares / shares.sum()).max()) < CLEAR:
+        method, weighed = next(iter(self.members.values())).info.name, len(self.members) > 1
+        self.notes_ = [f"weights of the blocks in {method}, from inner held-out sites: {each}"] if weighed else []
+        if weighed and max(weighing.says_something.max(), (shares / shares.sum()).max()) < CLEAR:
             self.notes_.append(
                 UNCLEAR.format(people=cohort.n_people, told=weighing.describe(self.members), method=method)
             )
@@ -136,9 +136,7 @@ class BlockSum(Method):
 def can_be_learned(cohort: Cohort, name: str) -> bool:
     """Whether enough people have a block to learn from it: two people of two classes each, or five with a number."""
     y = cohort.targets[cohort.has_block(name)]
-    if cohort.target.is_number:
-        return len(y) >= FEWEST
-    return int((np.unique(y, return_counts=True)[1] >= 2).sum()) >= 2
+    return cohort.target.is_learnable(y)
 
 
 def parts_read(model: Method, cohort: Cohort) -> dict[str, tuple[Method, Cohort]]:

@@ -46,12 +46,9 @@ class BoostedTrees(Method):
     @threadpool_limits.wrap(limits=1)
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Grow the trees."""
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
         settings: dict[str, Any] = {"max_leaf_nodes": self.leaves, "max_iter": self.trees, "min_samples_leaf": LEAF}
         settings |= {"learning_rate": self.learning_rate, "early_stopping": False, "random_state": seed}
-        kind = HistGradientBoostingRegressor if cohort.target.is_number else HistGradientBoostingClassifier
-        model = kind(**settings).fit(cohort_edges(cohort), cohort.targets)
+        model = cohort.target.coding.boosted_trees()(**settings).fit(cohort_edges(cohort), cohort.targets)
         grown = [tree.nodes for (tree,) in model._predictors]
         self.nodes_ = {name: np.concatenate([nodes[name] for nodes in grown]).astype(float) for name in FIELDS}
         self.starts_ = np.cumsum([0, *map(len, grown[:-1])])

@@ -24,7 +24,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.core.ridge import ridge_weights
-from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.errors import listed
 from brainroam.methods.base import EVERY_TARGET, MethodInfo
@@ -60,7 +59,9 @@ class CombatRidge(EdgeModel):
             features.fit_transform(cohort), cohort.table["site"].to_numpy(), CovariateEncoder().fit(q).standardise(q)
         )
         mean = harmonised.mean(axis=0)
-        return self._keep(features, ridge_weights(harmonised - mean, learned_target(cohort), self.penalty), mean)
+        return self._keep(
+            features, ridge_weights(harmonised - mean, cohort.target.learned(cohort.targets), self.penalty), mean
+        )
 
 
 def combat(values: np.ndarray, site: np.ndarray, covariates: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ from typing import Self
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LogisticRegression, Ridge
 
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
@@ -57,8 +56,7 @@ class Confounds(Method):
         """Standardise and fit."""
         table = cohort.covariates(self.covariates or confounds_of(cohort.covariate_names))
         self.encoder_ = CovariateEncoder().fit(table)
-        kind = LogisticRegression() if cohort.target.is_two_classes else Ridge()
-        model = kind.fit(self.encoder_.standardise(table), cohort.targets)
+        model = cohort.target.coding.linear_model().fit(self.encoder_.standardise(table), cohort.targets)
         self.coef_, self.intercept_ = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
         return self
 

@@ -119,18 +119,21 @@ class Core(Method):
             if self.soft_ is None or _thresholds(recipe) != _thresholds(OURS):  # what was asked for cannot be had
                 raise
             self.core_, self.choice_ = None, Choice(0.0)
-            self.inner_scores_ = self.soft_.inner_scores_
+            self.inner_scores_, self.foretold_scores_ = self.soft_.inner_scores_, self.soft_.foretold_scores_
             self.notes_.append(f"all edges alone, without a scaffold: {error}")
             return self
         self.choice_ = self.core_.reading_.choice
         if self.soft_ is None:
             self.notes_, self.inner_scores_ = self.notes_ + self.core_.notes_, self.core_.inner_scores_
+            self.foretold_scores_ = self.core_.foretold_scores_
         else:  # which holds out people of two sites, too
             self.notes_ += [note for note in self.core_.notes_ if note != NOBODY_HELD_OUT]
             soft, network = self.soft_.inner_scores_, self.core_.inner_network_scores_
             spread = spread_of_scores(soft, cohort.table["site"].to_numpy())
             self.choice_ = replace(self.choice_, linear_spread=spread)
             self.inner_scores_ = self.choice_.combine(soft, network)
+            nested = soft if self.soft_.foretold_scores_ is None else self.soft_.foretold_scores_
+            self.foretold_scores_ = self.choice_.combine(nested, network)
         return self
 
     def _fit_scaffold(self, recipe: Recipe, cohort: Cohort, seed: int) -> CoreModel:
@@ -189,7 +192,7 @@ class Core(Method):
     def _chance(self) -> dict[str, Any]:
         """Whether sites agree more than chance; nothing for a saved model, which keeps no contrasts."""
         chosen, scaffold = self.core_.chosen_, self.core_.scaffold_
-        if not len(scaffold.contrast) or self.recipe.bootstrap != "sites" or self.core_.n_outputs_ > 1:
+        if not len(scaffold.contrast) or self.recipe.bootstrap != "sites" or self.core_.outputs_ > 1:
             return {}
         thresholds = {name: chosen[name] for name in ("tau_percentile", "eta", "zeta")}
         strengths = flipped_strengths(scaffold.contrast, scaffold.sites, **thresholds, sign=self.recipe.sign)

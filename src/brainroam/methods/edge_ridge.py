@@ -34,7 +34,6 @@ from brainroam.core.connectivity import EdgeKind, cohort_edges, zero_where_missi
 from brainroam.core.nuisance import NUISANCE, nuisance_variables
 from brainroam.core.ridge import DualRidge, iterative_ridge
 from brainroam.core.site_edges import SiteEdges
-from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, training_sites
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
@@ -239,7 +238,7 @@ class EdgeRidge(CentredReading):
     def _target(self, cohort: Cohort) -> np.ndarray:
         if cohort.target.is_number:
             return cohort.targets  # as it is: its mean and spread would be those of held-out people, too
-        target = learned_target(cohort)
+        target = cohort.target.learned(cohort.targets)
         if self.centred:
             site = cohort.table["site"].to_numpy()
             for name in np.unique(site):

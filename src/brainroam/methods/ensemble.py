@@ -39,10 +39,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 from brainroam.core.nuisance import NUISANCE, note_of_motion
-from brainroam.core.targets import spread_within_sites, within_sites
+from brainroam.core.targets import spread_within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
 from brainroam.data.target.order import mean_order
+from brainroam.data.target.within import within_sites
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo, score_shape
 from brainroam.methods.edge_ridge import NUMBER_PENALTIES, CentredReading, EdgeRidge
 from brainroam.methods.explanation import linear_explanation
@@ -121,7 +122,7 @@ class Ensemble(Method):
         """One reader, which holds out sites by itself."""
         reader = TableRidge(self.covariates).fit(cohort, seed)
         self.members_, self.inner_scores_ = {TABLE: reader}, reader.inner_scores_
-        self.weights_ = np.ones((1, *self.inner_scores_.shape[1:]))
+        self.weights_, self.foretold_scores_ = np.ones((1, *self.inner_scores_.shape[1:])), reader.foretold_scores_
         return self
 
     @one_thread()

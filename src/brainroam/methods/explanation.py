@@ -186,8 +186,7 @@ class Explanation:
             raise UsageError(
                 f"the model is a {type(method).__name__}, which has no pathways; core, ensemble and linear methods have"
             )
-        number = cohort.target.name if cohort.target.is_number else ""
-        return cls([content], [cohort.table[["subject", "site"]]], number)
+        return cls([content], [cohort.table[["subject", "site"]]], cohort.target.number)
 
     def __repr__(self) -> str:
         what = "columns" if self.atlas.columns else f"pathways of {len(self.atlas)} regions"

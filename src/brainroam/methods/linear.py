@@ -35,7 +35,6 @@ from threadpoolctl import threadpool_limits
 from brainroam.core.connectivity import zero_where_missing
 from brainroam.core.ridge import EPS, ridge_weights
 from brainroam.core.tangent import cohort_covariances, logarithms_at_mean
-from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
 from brainroam.data.measurements import edge_vectors
@@ -122,7 +121,7 @@ class LinearMethod(EdgeModel):
     def _weights(self, centred: np.ndarray, cohort: Cohort) -> np.ndarray:
         if self.classifier == "ridge":
             size = max(float(np.vdot(centred, centred)) / len(centred), EPS)  # the unit of a penalty there
-            return ridge_weights(centred, learned_target(cohort), self.strength / size)
+            return ridge_weights(centred, cohort.target.learned(cohort.targets), self.strength / size)
         rotated, axes = principal_axes(centred)
         return axes @ np.ravel(ROTATED[self.classifier](self.strength).fit(rotated, cohort.labels).coef_)
 
@@ -196,7 +195,7 @@ class TangentRidge(LinearMethod):
 def inner_scores(cohort: Cohort, folds: Folds, strengths: Sequence[float]) -> list[np.ndarray]:
     """Scores (strengths, n), or (strengths, n, K) of several classes, of the people each fold holds out."""
     matrices, missing, near = cohort_covariances(cohort), cohort.missing_rois, tangent_training(cohort).near
-    target, scores = learned_target(cohort), []
+    target, scores = cohort.target.learned(cohort.targets), []
     for train, held_out in folds:
         start = near.mean_without(np.setdiff1d(np.arange(len(cohort)), train))
         _, trained, unseen = logarithms_at_mean(matrices[train], matrices[held_out], start, INNER_TOL)

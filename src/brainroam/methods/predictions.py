@@ -64,7 +64,8 @@ def predictions(
     label = target.known(cohort.table["label"], cohort.target)
     used, unpredicted = readout.use(label, _listed_controls(cohort, controls), adapt)
     score = method.score(cohort)
-    adapted, protocol = _adapt(method, cohort, score, label.to_numpy(), used, adapt)
+    truth = pd.to_numeric(label, errors="coerce").to_numpy(dtype=float)
+    adapted, protocol = _adapt(method, cohort, score, truth, used, adapt)
     table = cohort.table[["subject", *["person"] * (cohort.n_people < len(cohort)), "site"]].copy()
     if label[~unpredicted].notna().any():
         table["label"] = label
@@ -79,17 +80,17 @@ def predictions(
 
 
 def _adapt(
-    method: TunedMethod, cohort: Cohort, score: np.ndarray, label: np.ndarray, used: np.ndarray, adapt: str
+    method: TunedMethod, cohort: Cohort, score: np.ndarray, truth: np.ndarray, used: np.ndarray, adapt: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores of each site, moved by those of its people who are used, and the protocol of each row."""
     site, person = cohort.table["site"].to_numpy(), persons(cohort.table).to_numpy()
     nobody = np.zeros(0, dtype=int)
-    adapted = method.readout_.adapted(score, score[nobody], label[nobody], STRICT)
+    adapted = method.readout_.adapted(score, score[nobody], truth[nobody], STRICT)
     protocol = np.full(len(score), STRICT, dtype=object)
     for name in np.unique(site[used]):
         here, known = site == name, (site == name) & used
-        of_people, truth = (mean_of_scans(values[known], person[known]) for values in (score, label))
-        adapted[here] = method.readout_.adapted(score[here], of_people, truth, adapt)
+        of_people, of_each = (mean_of_scans(values[known], person[known]) for values in (score, truth))
+        adapted[here] = method.readout_.adapted(score[here], of_people, of_each, adapt)
         protocol[here] = method.readout_.protocol(len(of_people), adapt)
     return adapted, protocol
 

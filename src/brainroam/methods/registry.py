@@ -139,8 +139,8 @@ def resolve(methods: Judged | Sequence[Judged] | Mapping[str, Judged]) -> "list[
     """
     if isinstance(methods, Mapping):
         return [with_name(str(name), *_resolve_one(method)) for name, method in methods.items()]
-    several = isinstance(methods, Sequence) and not isinstance(methods, str)
-    return [_resolve_one(method) for method in (methods if several else [methods])]
+    each = methods if isinstance(methods, Sequence) and not isinstance(methods, str) else [methods]
+    return [_resolve_one(method) for method in each]
 
 
 def _resolve_one(method: Judged) -> "tuple[MethodInfo, dict[str, Any]]":

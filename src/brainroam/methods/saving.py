@@ -36,9 +36,8 @@ def save_method(path: str | Path, method: TunedMethod, cohort: Cohort, seed: int
     >>> header["training"]["n_people"], bool((again.probability(cohort) == fitted.probability(cohort)).all())
     (24, True)
     """
-    classes = cohort.target.classes if cohort.target.is_classes else (0, 1)
     method.learn_familiarity(cohort)
-    return write_method(path, method, describe_method(method, cohort, seed, classes))
+    return write_method(path, method, describe_method(method, cohort, seed, cohort.target.class_labels))
 
 
 def describe_method(method: TunedMethod, cohort: Cohort, seed: int, classes: Sequence) -> dict[str, Any]:

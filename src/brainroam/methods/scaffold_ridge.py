@@ -26,9 +26,9 @@ from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
 from brainroam.core.ridge import ridge_weights, without_directions
 from brainroam.core.scaffold import are_too_small
 from brainroam.core.site_statistics import SiteStatistics, site_statistics
-from brainroam.core.targets import ridge_target, within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds, training_sites
+from brainroam.data.target.within import within_sites
 from brainroam.errors import EmptyScaffoldError
 from brainroam.methods.base import EVERY_TARGET, Method, MethodInfo
 from brainroam.methods.explanation import linear_explanation
@@ -151,7 +151,7 @@ class ScaffoldRidge(Method):
         return readable_kind(self.kind, cohort.measure, cohort.own_units)
 
     def _thresholds_for(self, statistics: SiteStatistics) -> tuple[float, float, float]:
-        is_wide = bool(statistics.spread) or are_too_small(statistics.y, statistics.site)
+        is_wide = bool(statistics.spread) or are_too_small(statistics.y, statistics.site, statistics.coding)
         return EVERYTHING if is_wide and self.thresholds == THRESHOLDS else self.thresholds
 
     def _reading(self, statistics: SiteStatistics, sites: Sequence[str]) -> "_Reading":
@@ -164,7 +164,8 @@ class ScaffoldRidge(Method):
         spread[~(spread > 0)] = 1
         features = np.nan_to_num(residuals / spread)
         features = without_directions(features, features.T @ statistics.nuisance[here])
-        weights = ridge_weights(features, ridge_target(statistics.y[here]), *self.penalties)
+        target = statistics.coding.for_ridge(statistics.y[here])
+        weights = ridge_weights(features, target, *self.penalties)
         return _Reading(deconfounder, edges, weights / spread)
 
 

@@ -18,7 +18,6 @@ from brainroam.core.recipe import Recipe, as_recipe
 from brainroam.data.atlas import Atlas
 from brainroam.data.cohort import Cohort
 from brainroam.data.target import TWO_CLASSES, Classes, Target, several_classes, two_classes
-from brainroam.data.target.calibration import as_shares
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.core import Core
 from brainroam.methods.ensemble import Ensemble
@@ -73,14 +72,14 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
 
     def _classes_of(self, cohort: Cohort) -> np.ndarray:
         target = cohort.target
-        if target.is_number:
+        if target.number:
             raise DataError(f"the cohort's target {target.name!r} is {target.kind}: use SiteRegressor")
-        return np.array(target.classes if target.is_classes else [0, 1])
+        return np.array(target.class_labels)
 
     def _as_target(self, y: Sequence, positive: Any) -> tuple[np.ndarray, np.ndarray, Target]:
-        several = several_classes(y) if positive is None else None
-        classes, labels = several or two_classes(y, positive)
-        return labels, classes, Classes("y", tuple(map(str, classes))) if several else TWO_CLASSES
+        found = several_classes(y) if positive is None else None
+        classes, labels = found or two_classes(y, positive)
+        return labels, classes, Classes("y", tuple(map(str, classes))) if found else TWO_CLASSES
 
     @says_how_to_call
     def predict_proba(
@@ -92,11 +91,7 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
         (``calibration_.prevalence``); of several classes it is a share for each. `predict` does not depend on it.
         """
         score = self.decision_function(X, covariates, tr)
-        if self.model_.target_.is_classes:
-            shares = None if prevalence is None else as_shares(prevalence, self.model_.target_.classes)
-            return self.model_.calibration_(score, shares)
-        p = self.model_.calibration_(score, prevalence)
-        return np.column_stack([1 - p, p])
+        return self.model_.readout_.probabilities(score, prevalence)
 
     @says_how_to_call
     def predict(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
@@ -112,10 +107,7 @@ class SiteClassifier(ClassifierMixin, SiteEstimator):
         Several: the model does not decide between them. A level that so few training sites cannot promise is refused.
         """
         score = self.decision_function(X, covariates, tr)
-        if self.model_.target_.is_classes:
-            return self.model_.sets_(self.model_.calibration_.equal(score), level)
-        words = self.model_.sets_(score, level)
-        return np.column_stack([np.isin(words, [name, "either"]) for name in ("control", "case")])
+        return self.model_.readout_.in_set(score, level)
 
     def score(
         self, X: People, y: Sequence, sample_weight: Any = None, *, covariates: Covariates = None, tr: Times = None
@@ -362,7 +354,7 @@ def load_model(path: str | Path) -> Any:
     model, header = load_method(path)
     seed: Mapping[str, Any] = {"random_state": header["seed"]}
     clf: SiteClassifier
-    if model.target_.is_number:
+    if model.target_.number:
         regressor = SiteRegressor(
             model.info.name, model.tuning, **seed, transform=model.target_.transform, **model.fixed
         )

@@ -62,7 +62,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
         self.transform = transform
 
     def _classes_of(self, cohort: Cohort) -> np.ndarray:
-        if not cohort.target.is_number:
+        if not cohort.target.number:
             raise DataError("the cohort has classes; read it with target=COLUMN, or use SiteClassifier")
         return np.array([])
 
@@ -117,7 +117,7 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     ) -> np.ndarray:
         """Ends (n, 2) of intervals that hold the truth for a share ``level`` of people at a new site.
 
-        Conformal over inner held-out sites (`brainroam.data.target.sets`): on average over sites like those of
+        By inner held-out sites (`brainroam.data.target.sets`): on average over sites like those of
         the training. A level that so few training sites cannot promise is refused.
         """
         score = self.decision_function(X, covariates, tr)

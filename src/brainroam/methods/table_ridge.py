@@ -31,8 +31,8 @@ from brainroam.core.pathways import site_rows
 from brainroam.core.penalties import mix_readings, prior_of, table_penalties
 from brainroam.core.ridge import Rows, ridge_candidates, without_directions
 from brainroam.core.site_edges import SiteEdges
-from brainroam.core.targets import indicators, learned_target, within_sites
 from brainroam.data.cohort import Cohort
+from brainroam.data.target.within import within_sites
 from brainroam.methods.base import score_shape
 from brainroam.methods.column_scores import by_scores
 from brainroam.methods.edge_ridge import CentredReading
@@ -57,6 +57,8 @@ class TableRidge(CentredReading):
         How far each reading is believed, by its power and penalty.
     inner_scores_ : ndarray of shape (n,) or (n, K)
         Score of each training person by a fit without their site; NaN where their site could not be held out.
+    foretold_scores_ : ndarray
+        The same, with readings believed as far as other sites say.
     """
 
     kind = PEARSON
@@ -69,15 +71,22 @@ class TableRidge(CentredReading):
         penalties = table_penalties(len(cohort), cohort.n_features)
         readings = list(product(POWERS, penalties))
         inner = np.full((len(readings), *score_shape(len(cohort), cohort.target)), np.nan)
-        for train, held_out in inner_folds(cohort, seed, groups=GROUPS):
+        folds = list(inner_folds(cohort, seed, groups=GROUPS))
+        for train, held_out in folds:
             self.columns_, people = by_scores(cohort.subset(train))
             self.centre_, weights = self._read(people, penalties)
             scores = np.tensordot(self._about_centre(cohort.subset(held_out)), weights, (1, 1))  # (n, R) or (n, R, K)
             inner[:, held_out] = np.moveaxis(scores, 1, 0)
         site = cohort.table["site"].to_numpy()
-        target = indicators(cohort) if cohort.target.is_classes else cohort.targets
+        target = cohort.target.columns(cohort.targets)
         prior = np.outer(list(POWERS.values()), prior_of(penalties)).ravel()
         mixture = mix_readings(inner, target.astype(float), site, prior)
+        self.foretold_scores_ = np.full(inner.shape[1:], np.nan)
+        for _, held_out in folds:
+            others = inner.copy()
+            others[:, held_out] = np.nan
+            factors = mix_readings(others, target.astype(float), site, prior).factors
+            self.foretold_scores_[held_out] = np.tensordot(factors, inner[:, held_out], 1)
         self.shares_ = dict(zip(readings, mixture.believed.tolist(), strict=True))
         self.columns_, people = by_scores(cohort)
         self.centre_, weights = self._read(people, penalties)
@@ -87,20 +96,20 @@ class TableRidge(CentredReading):
     def _read(self, cohort: Cohort, penalties: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """The centre (M,), and the weights by every reading (R, M), or (R, M, K) of several classes."""
         edges = SiteEdges(cohort, self.kind)
-        if not cohort.target.is_classes:
-            weights = self._weights(cohort, edges, penalties)
-        else:
-            weights = np.zeros((len(POWERS) * len(penalties), edges.n_edges, len(cohort.target.classes)))
-            for code in present(cohort):
-                one = cohort.one_against_rest(code)
-                weights[..., code] = self._weights(one, SiteEdges(one, self.kind), penalties)
+        classes = cohort.target.scored_classes
+        if not classes:
+            return edges.centre(edges.sites), self._weights(cohort, edges, penalties)
+        weights = np.zeros((len(POWERS) * len(penalties), edges.n_edges, len(classes)))
+        for code in present(cohort):
+            one = cohort.one_against_rest(code)
+            weights[..., code] = self._weights(one, SiteEdges(one, self.kind), penalties)
         return edges.centre(edges.sites), weights
 
     def _weights(self, cohort: Cohort, edges: SiteEdges, penalties: Sequence[float]) -> np.ndarray:
         """The weights (R, M) of two classes or a number, in the columns' own units."""
         cohort.features.require_memory(COPIES * 8 * len(cohort) * edges.n_edges, "a ridge on the columns of a table")
         columns = np.concatenate([block for _, block in edges.residuals()], axis=1).astype(float)
-        site, t = cohort.table["site"].to_numpy().astype(str), learned_target(cohort)
+        site, t = cohort.table["site"].to_numpy().astype(str), cohort.target.learned(cohort.targets)
         target, nuisance = within_sites(t, site), nuisance_variables(cohort, self.covariates)
         contrast, weights = np.abs(edges.contrast(edges.sites)), []
         for power in POWERS:

@@ -20,7 +20,7 @@ work.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Self
 
@@ -76,6 +76,8 @@ class TunedMethod(Method):
         The chosen parameters.
     inner_scores_ : ndarray
         Out-of-site score of each training person (NaN where their site was not an inner site).
+    foretold_scores_ : ndarray
+        The same, by the configuration that other inner sites choose: what `inner_sites_` are measured of.
     calibration_ : Calibration
     shifts_ : dict of str to SiteShift
         How far ``controls`` of a new site, or all its people ``unlabelled``, move the threshold there; of several
@@ -122,10 +124,16 @@ class TunedMethod(Method):
             with naming_errors(self.info.name):
                 self._select_and_refit(cohort, seed)
         self.notes_ += list(self.model_.notes_)
+        if self.model_.foretold_scores_ is not None:
+            self.foretold_scores_ = self.model_.foretold_scores_
+        elif self.foretold_scores_ is None:
+            self.foretold_scores_ = self.inner_scores_
         scans = Scored(
             self.inner_scores_, cohort.targets, cohort.table["site"].to_numpy(), shares_of_people(cohort.table)
         )
-        self.readout_ = cohort.target.learn_readout(scans, by_person(scans, cohort))
+        people = by_person(scans, cohort)
+        foretold = by_person(scans._replace(score=self.foretold_scores_), cohort)
+        self.readout_ = cohort.target.learn_readout(scans, people, foretold)
         return self
 
     @property
@@ -238,7 +246,7 @@ class TunedMethod(Method):
         if self.tuning == "fast" and not nothing_to_choose:
             self.notes_ = [*self.notes_, ONE_GROUP.format(n=len(folds))] if len(folds) > 1 else self.notes_
             folds = folds[:1]
-        target, site, best = cohort.target, cohort.table["site"].to_numpy(), -np.inf
+        target, site = cohort.target, cohort.table["site"].to_numpy()
         person = pd.factorize(persons(cohort.table))[0]
 
         def merit_of(held_out: np.ndarray, path: np.ndarray) -> np.ndarray:
@@ -247,17 +255,27 @@ class TunedMethod(Method):
             first = np.unique(who, return_index=True)[1]
             return target.merit(cohort.targets[held_out][first], site[held_out][first], scores)
 
+        tried: list[tuple[dict[str, Any], list[np.ndarray], np.ndarray]] = []
         for configuration in configurations:
             paths = self.info.make_for(cohort.target, **configuration).out_of_fold(cohort, folds, seed)
-            held_out_paths = list(zip([held_out for _, held_out in folds], paths, strict=True))
-            merit = np.mean([merit_of(held_out, path) for held_out, path in held_out_paths], axis=0)
-            epoch = int(np.argmax(merit))
-            if merit[epoch] > best:
-                best = float(merit[epoch])
-                self.configuration_ = configuration | ({"epochs": epoch + 1} if len(merit) > 1 else {})
-                self.inner_scores_ = np.full(score_shape(len(cohort), cohort.target), np.nan)
-                for held_out, path in held_out_paths:
-                    self.inner_scores_[held_out] = path[epoch]
+            merits = [merit_of(held_out, path) for (_, held_out), path in zip(folds, paths, strict=True)]
+            tried.append((configuration, paths, np.array(merits)))
+
+        def best_of(among: Sequence[int]) -> tuple[int, int]:
+            """Configuration and epoch with the largest mean merit over some folds; the first of equals."""
+            means = [np.mean([merits[k] for k in among], axis=0) for _, _, merits in tried]
+            best = int(np.argmax([mean.max() for mean in means]))
+            return best, int(np.argmax(means[best]))
+
+        best, epoch = best_of(range(len(folds)))
+        chosen, paths, merit = tried[best]
+        self.configuration_ = chosen | ({"epochs": epoch + 1} if merit.shape[1] > 1 else {})
+        self.inner_scores_, self.foretold_scores_ = np.full((2, *score_shape(len(cohort), cohort.target)), np.nan)
+        for k, (_, held_out) in enumerate(folds):
+            self.inner_scores_[held_out] = paths[k][epoch]
+            others = [j for j in range(len(folds)) if j != k]
+            nested, then = best_of(others) if others else (best, epoch)
+            self.foretold_scores_[held_out] = tried[nested][1][k][then]
 
     def _configurations(self, target: Target) -> Iterator[dict[str, Any]]:
         full_grid, is_own = target.grid_of(self.info.grid, self.info.number_grid)

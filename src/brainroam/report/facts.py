@@ -20,7 +20,8 @@ TUNING = {
     "full": "the whole grid of each method, every training site with both classes held out once in turn",
     "default": "default hyper-parameters; epochs and threshold from holding out every training site once, alone where "
     "epochs are chosen and otherwise in five groups of sites",
-    "fast": "default hyper-parameters; epochs and threshold from one held-out training site",
+    "fast": "default hyper-parameters; the threshold from five groups of training sites, each held out once, of a "
+    "network from one of them with its epochs",
     FROM_FILE: "as the authors of the file did it",
 }
 PROTOCOL = {

@@ -16,7 +16,6 @@ from brainroam.data.measurements import most_missing
 from brainroam.data.motion import motion_of, without_motion
 from brainroam.data.people import people_of
 from brainroam.data.prepare import kind_of
-from brainroam.data.target import Target
 
 __all__ = ["CheckReport", "Duplicate", "Finding", "check_cohort", "find_duplicates"]
 
@@ -75,16 +74,16 @@ def check_cohort(
         measures.each_block(everybody, series.low_coverage),
         series.short_scans(cohort),
         *(
-            (
+            found
+            for _ in cohort.target.diagnoses(people["label"])
+            for found in (
                 labels.class_balance(people),
                 labels.label_by_site(people),
                 labels.label_by_covariates(_with_estimated_motion(cohort), cohort.covariate_names),
             )
-            if cohort.target.is_two_classes
-            else ()
         ),
-        labels.balance_of_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
-        labels.rare_classes(people, cohort.target.classes) if cohort.target.is_classes else (),
+        labels.balance_of_classes(people, cohort.target.scored_classes),
+        labels.rare_classes(people, cohort.target.scored_classes),
         numbers.doubtful_targets(cohort) if cohort.target.is_number else (),
         labels.unusable_covariates(table, cohort.covariate_names),
         labels.covariate_gaps(table, cohort.covariate_names, cohort.target.name, has_regions),
@@ -127,7 +126,7 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
         "n_people": cohort.n_people,
         "n_scans": len(cohort),
         "n_sites": len(cohort.sites),
-        **_of_each_class(cohort.target, label, "n_cases", "n_controls"),
+        **cohort.target.class_counts(label, "n_cases", "n_controls"),
         "target": cohort.target_counted,
         "condition": cohort.target.condition,
         "n_unlabelled": int(label.isna().sum()),
@@ -144,13 +143,6 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
     }
 
 
-def _of_each_class(target: Target, label: pd.Series, cases: str, controls: str) -> dict[str, int]:
-    """How many people each class has; nothing for a number."""
-    if target.is_two_classes:
-        return {cases: int((label == 1).sum()), controls: int((label == 0).sum())}
-    return {f"n_{name}": int((label == code).sum()) for code, name in enumerate(target.classes)}
-
-
 def _site_table(cohort: Cohort) -> pd.DataFrame:
     """One row per site."""
     table = cohort.table.assign(missing=cohort.missing_rois.any(axis=1))
@@ -163,9 +155,9 @@ def _site_table(cohort: Cohort) -> pd.DataFrame:
                 "site": str(site),
                 "n": len(people),
                 "scans": len(part),
-                **_of_each_class(cohort.target, label, "cases", "controls"),
+                **cohort.target.class_counts(label, "cases", "controls"),
                 "unlabelled": int(label.isna().sum()),
-                **({"target_mean": label.mean(), "target_std": label.std()} if cohort.target.is_number else {}),
+                **cohort.target.site_figures(label),
                 "age_mean": float(age.mean()),
                 "age_std": float(age.std()),
                 "age_min": float(age.min()),

@@ -9,6 +9,7 @@ from scipy import stats
 from brainroam.data.check.report import Finding
 from brainroam.data.columns import REMEDY, levels_of, of_the_condition
 from brainroam.data.target import Target
+from brainroam.data.target.association import Association, contrast
 from brainroam.errors import DataError, counted, listed
 
 LISTED = "listed "  # how the readers begin to say that somebody has several rows
@@ -205,32 +206,7 @@ def p_text(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
-def contrast(cases: np.ndarray | pd.Series, controls: np.ndarray | pd.Series) -> tuple[float, float]:
-    """Cohen's d of cases against controls, and the p value of their difference; 0 and 1 where there is none to test.
-
-    Two values (sex) are compared by Fisher's exact test, others by the t test, the larger p of Student's and Welch's:
-    with three cases of nearly one age Welch's takes their spread for known, with many of them Student's is as wrong.
-
-    >>> d, p = contrast(np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0]))
-    >>> round(d, 2), round(p, 2)
-    (-1.22, 0.29)
-    """
-    a, b = (np.asarray(x, dtype=float)[np.isfinite(x)] for x in (cases, controls))
-    if min(len(a), len(b)) < 2 or np.ptp(np.concatenate([a, b])) == 0:
-        return 0.0, 1.0
-    gap, spread = a.mean() - b.mean(), np.sqrt((a.var() + b.var()) / 2)
-    d = gap / spread if spread > 0 else np.copysign(np.inf, gap)
-    first, *others = np.unique(np.concatenate([a, b]))
-    if len(others) == 1:
-        counts = [[int((x == first).sum()), int((x != first).sum())] for x in (a, b)]
-        return float(d), float(stats.fisher_exact(counts).pvalue)
-    # From summaries, as one of the groups may be constant.
-    summaries = [number for x in (a, b) for number in (x.mean(), x.std(ddof=1), len(x))]
-    tests = [stats.ttest_ind_from_stats(*summaries, equal_var=equal).pvalue for equal in (True, False)]
-    return float(d), float(max(tests))
-
-
-def association(values: np.ndarray, label: np.ndarray, target: Target) -> tuple[float, float, str]:
+def association(values: np.ndarray, label: np.ndarray, target: Target) -> Association:
     """Association of values with the target: size as a Cohen's d, p value, and the size in words.
 
     Cases against controls; the correlation with a number, r, as d = 2 r / sqrt(1 - r^2); of several classes the
@@ -241,26 +217,7 @@ def association(values: np.ndarray, label: np.ndarray, target: Target) -> tuple[
     (0.39, 'r = 0.33')
     """
     known = np.isfinite(values) & np.isfinite(label)
-    x, y = np.asarray(values, dtype=float)[known], np.asarray(label, dtype=float)[known]
-    if target.is_two_classes:
-        d, p = contrast(x[y == 1], x[y == 0])
-        return d, p, f"d = {d:.2f}"
-    if len(x) < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return 0.0, 1.0, ""
-    if target.is_number:
-        size, p = stats.pearsonr(x, target.forward(y))
-        words = f"r = {size:.2f}"
-    else:
-        groups = [x[y == code] for code in np.unique(y) if (y == code).sum() > 1]
-        if len(groups) < 2:
-            return 0.0, 1.0, ""
-        everybody = np.concatenate(groups)
-        within = sum(float(np.square(group - group.mean()).sum()) for group in groups)
-        total = float(np.square(everybody - everybody.mean()).sum())
-        size, p = np.sqrt(max(1 - within / total, 0.0)), stats.f_oneway(*groups).pvalue
-        words = f"eta = {size:.2f}"
-    size = float(np.clip(size, -0.9999, 0.9999))
-    return 2 * size / np.sqrt(1 - size**2), float(p), words
+    return target.association(np.asarray(values, dtype=float)[known], np.asarray(label, dtype=float)[known])
 
 
 def unusable_covariates(table: pd.DataFrame, used: Sequence[str]) -> Iterator[Finding]:

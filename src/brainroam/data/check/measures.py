@@ -154,9 +154,7 @@ def no_measures(cohort: Cohort) -> Iterator[Finding]:
     suspects: Mapping[str, np.ndarray] = {
         "the age": (np.abs(_correlations(values, table["age"].to_numpy(dtype=float))) > IS_AGE) & (names != "age"),
         "ids or row numbers": _counting(values),
-        "the diagnosis" if cohort.target.is_two_classes else f"the target, {cohort.target.name}": _tell_the_target(
-            cohort, values
-        ),
+        cohort.target.worded("the diagnosis", f"the target, {cohort.target.name}"): _tell_the_target(cohort, values),
     }
     for what, columns in suspects.items():
         if columns.any():

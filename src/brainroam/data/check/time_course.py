@@ -24,7 +24,6 @@ from brainroam.data.check.report import Finding
 from brainroam.data.cohort import Cohort
 from brainroam.data.measurements import EMPTY
 from brainroam.data.people import people_of
-from brainroam.data.target import Target
 from brainroam.errors import listed
 
 WEAK = 0.05  # spread of a region over time, against the person's median region
@@ -116,7 +115,7 @@ def empty_volumes(cohort: Cohort) -> Iterator[Finding]:
     if EMPTY not in table or not table[EMPTY].any():
         return
     share = table[EMPTY] / (table[EMPTY] + table["n_timepoints"])
-    means = {name: share[table["label"] == code].mean() for code, name in _class_words(cohort.target).items()}
+    means = {name: share[table["label"] == code].mean() for code, name in cohort.target.words_of_codes.items()}
     by_class = ", ".join(f"{mean:.1%} in {name}" for name, mean in means.items() if np.isfinite(mean))
     by_site = share.groupby(table["site"]).mean().sort_values(ascending=False, kind="stable")
     sites = listed(f"{site} ({mean:.1%})" for site, mean in by_site[by_site > 0].items())
@@ -132,9 +131,10 @@ def empty_volumes(cohort: Cohort) -> Iterator[Finding]:
     d, p, size = association(within.to_numpy(), people["label"].to_numpy(dtype=float), cohort.target)
     if p < MAX_P:
         which = "more" if d > 0 else "fewer"
-        message = f"{which} volumes of cases than of controls have no signal: {by_class}, {p_text(p)}"
-        if not cohort.target.is_two_classes:
-            message = f"volumes without signal go with {cohort.target.name}: {size}, {p_text(p)}"
+        message = cohort.target.worded(
+            f"{which} volumes of cases than of controls have no signal: {by_class}, {p_text(p)}",
+            f"volumes without signal go with {cohort.target.name}: {size}, {p_text(p)}",
+        )
         remedy = "what is left differs in length and motion: cut all scans alike (--crop), use motion as a covariate"
         yield Finding("warning", "label-by-empty", message, remedy)
 
@@ -194,9 +194,10 @@ def spectra(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
         d, p, size = associations[k]
         if p < limit and abs(d) >= least:
             which = "more" if d > 0 else "less"
-            message = f"series of cases have {which} power {_band(k)} than those of controls: {size}, {p_text(p)}"
-            if not cohort.target.is_two_classes:
-                message = f"the power of series {_band(k)} goes with {cohort.target.name}: {size}, {p_text(p)}"
+            message = cohort.target.worded(
+                f"series of cases have {which} power {_band(k)} than those of controls: {size}, {p_text(p)}",
+                f"the power of series {_band(k)} goes with {cohort.target.name}: {size}, {p_text(p)}",
+            )
             yield Finding("warning", "label-by-spectrum", message, remedy, name)
     top = means[:, -1]
     for k, name in enumerate(sites if len(sites) > 2 else []):
@@ -221,12 +222,5 @@ def _classes(cohort: Cohort, mask: pd.Series) -> str:
     part = cohort.table[mask.to_numpy()]
     sites = part["site"].value_counts()
     where = listed(f"{site} ({n})" for site, n in sites.items())
-    counts = [f"{int((part['label'] == code).sum())} {name}" for code, name in _class_words(cohort.target).items()]
+    counts = [f"{int((part['label'] == code).sum())} {name}" for code, name in cohort.target.words_of_codes.items()]
     return f"; {' and '.join(counts)}, at {where}" if counts else f"; at {where}"
-
-
-def _class_words(target: Target) -> dict[int, str]:
-    """Words for the classes by their codes, the cases of two classes first; none for a number."""
-    if target.is_two_classes:
-        return {1: "cases", 0: "controls"}
-    return {} if target.is_number else dict(enumerate(target.classes))

@@ -10,16 +10,20 @@ Each kind is a subclass, in a file of its own: `TwoClasses`, `Classes`, `Number`
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from brainroam.data.target.association import Association, with_classes
+from brainroam.data.target.coding import Coding
 from brainroam.data.target.readout import Readout, Scored
 from brainroam.data.target.request import TWO, TargetRequest
 from brainroam.data.target.turning import Turning, mirrored
+from brainroam.data.target.within import Coded
+from brainroam.errors import DataError
 
 if TYPE_CHECKING:
     from brainroam.data.target.figures import Shown
@@ -60,6 +64,7 @@ class Target:
 
     kind: ClassVar[str]
     readout: ClassVar[type[Readout]]
+    coding: ClassVar[Coding]
     is_two_classes: ClassVar[bool] = False  # labels are 0 and 1
     is_classes: ClassVar[bool] = False  # codes of three or more classes without an order, with a score for each
     is_number: ClassVar[bool] = False  # learned as a number: a number, or the steps of an order
@@ -103,9 +108,81 @@ class Target:
         """Of the score of one person: () for one number, (K,) for one of each class."""
         return ()
 
-    def learn_readout(self, scans: Scored, people: Scored) -> Readout:
-        """What scores of people whose site was held out teach about the next one."""
-        return self.readout.learn(self, scans, people)
+    def columns(self, values: np.ndarray) -> np.ndarray:
+        """What people have, as labels 0 and 1, a column for each of several classes, or the number."""
+        return self.coding.columns(values, len(self.classes))
+
+    def learned(self, values: np.ndarray) -> np.ndarray:
+        """Target of a ridge on all edges: -1 and 1, or the number over its standard deviation."""
+        return self.coding.standardised(self.columns(values))
+
+    def code(self, values: np.ndarray, site: np.ndarray) -> Coded:
+        """Target of CORE, see `brainroam.data.target.coding`."""
+        return Coded(self.columns(values), {})
+
+    def association(self, values: np.ndarray, label: np.ndarray) -> Association:
+        """Of values with labels: size as a Cohen's d, p value, and the size in words."""
+        return with_classes(values, label)
+
+    def worded(self, of_cases: str, of_others: str) -> str:
+        """The sentence about cases and controls, or the one about any target."""
+        return of_others
+
+    @property
+    def words_of_codes(self) -> dict[int, str]:
+        """Words for the classes by their codes; none for a number."""
+        return dict(enumerate(self.classes))
+
+    def class_counts(self, label: pd.Series, cases: str, controls: str) -> dict[str, int]:
+        """How many people each class has, under these names or its own; nothing for a number."""
+        return {f"n_{name}": int((label == code).sum()) for code, name in enumerate(self.classes)}
+
+    def site_figures(self, label: pd.Series) -> dict[str, float]:
+        """What of a number a site has, beside counts."""
+        return {}
+
+    def site_columns(self, sites: Any) -> dict[str, pd.Series]:
+        """What people of each site have, of labels grouped by site."""
+        return {self.name: sites.mean()}
+
+    def binary(self, values: np.ndarray) -> np.ndarray:
+        """Labels 0 and 1 as integers; refused where there are no two classes."""
+        self.refuse_classes("this")
+        raise DataError(f"this needs two classes, and the target {self.name!r} is: {self.kind}")
+
+    def as_condition(self, label: pd.Series) -> pd.Series | None:
+        """1 for people with a condition, 0 for others; None of a number."""
+        return (label > 0).astype(float).where(label.notna())
+
+    @property
+    def scored_classes(self) -> tuple[str, ...]:
+        """The classes that have a score each; none where people have one score."""
+        return ()
+
+    @property
+    def class_labels(self) -> Sequence[Any]:
+        """What a classifier of arrays calls the classes."""
+        return 0, 1
+
+    def diagnoses(self, label: pd.Series) -> Iterator[pd.Series]:
+        """Labels 0 and 1 of a diagnosis; nothing where the target is none."""
+        yield from ()
+
+    def is_learnable(self, values: np.ndarray) -> bool:
+        """Whether these people are enough to learn from: two people of two classes each."""
+        return int((np.unique(values, return_counts=True)[1] >= 2).sum()) >= 2
+
+    @property
+    def number(self) -> str:
+        """The name of a number; nothing of classes."""
+        return ""
+
+    def require_controls(self, what: str) -> None:
+        """Refuse what needs controls, where no class is one of controls."""
+
+    def learn_readout(self, scans: Scored, people: Scored, foretold: Scored | None = None) -> Readout:
+        """What scores of people whose site was held out teach about the next one, see `Readout.learn`."""
+        return self.readout.learn(self, scans, people, foretold or people)
 
     def merit(self, truth: np.ndarray, site: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """How well each of several scores (..., N), or (..., N, K), orders people of held-out sites."""

@@ -9,18 +9,22 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import sites_number
+from brainroam.data.target.association import Association, with_number
 from brainroam.data.target.base import Place, Target
+from brainroam.data.target.coding import NumberCoded
 from brainroam.data.target.figures import INTERVAL, NEXT, Shown, amount, span_of_r, two_digits
 from brainroam.data.target.number_readout import ReadoutOfNumber
 from brainroam.data.target.order import mean_order, sites_with_numbers
 from brainroam.data.target.orders import Correlation
 from brainroam.data.target.request import NUMBER, ORDERED, TargetRequest
 from brainroam.data.target.turning import mirrored
+from brainroam.data.target.within import Coded, coded_number
 from brainroam.errors import DataError
 
 if TYPE_CHECKING:
     from brainroam.data.target.orders import Models
 
+FEWEST = 5  # people with a number, to hold some of them out
 LEVELS = ("80", "90")  # of intervals of persons
 
 
@@ -31,6 +35,37 @@ class Number(Target):
     kind = NUMBER
     is_number = True
     readout = ReadoutOfNumber
+    coding = NumberCoded()
+
+    def association(self, values: np.ndarray, label: np.ndarray) -> Association:
+        """The correlation, on the scale it is learned on."""
+        return with_number(values, self.forward(label))
+
+    @property
+    def words_of_codes(self) -> dict[int, str]:
+        """None."""
+        return {}
+
+    def site_figures(self, label: pd.Series) -> dict[str, float]:
+        """Mean and standard deviation."""
+        return {"target_mean": label.mean(), "target_std": label.std()}
+
+    def as_condition(self, label: pd.Series) -> pd.Series | None:
+        """None."""
+        return None
+
+    def is_learnable(self, values: np.ndarray) -> bool:
+        """Five, to hold some of them out."""
+        return len(values) >= FEWEST
+
+    @property
+    def number(self) -> str:
+        """Its name."""
+        return self.name
+
+    def code(self, values: np.ndarray, site: np.ndarray) -> Coded:
+        """Without the means of the sites, over its spread within them."""
+        return coded_number(values, site)
 
     def forward(self, values: np.ndarray) -> np.ndarray:
         """From its own units to the scale it is learned on."""

@@ -38,7 +38,7 @@ class ReadoutOfNumber(Readout):
         return LABELLED, SCALE
 
     @classmethod
-    def learn(cls, target: Any, scans: Scored, people: Scored) -> Self:
+    def learn(cls, target: Any, scans: Scored, people: Scored, foretold: Scored) -> Self:
         """Scans weigh by people; who tells the level of a site counts as one person."""
         calibration = calibrate_number(scans.score, scans.truth, scans.weight)
         sets = calibrate_intervals(scans.score, scans.truth, scans.site, scans.weight)
@@ -46,7 +46,8 @@ class ReadoutOfNumber(Readout):
         prediction = calibration(score)
         level = learn_shift(t - prediction, site, np.ones(len(t), dtype=bool))
         found = cls(target, calibration, sets, {LABELLED: level, SCALE: learn_scale(prediction, t, site)})
-        errors, off = t - prediction, found.predict(score) - target.inverse(t)
+        score = foretold.score
+        errors, off = t - calibration(score), found.predict(score) - target.inverse(t)
         rows = [
             (
                 *(str(site[here[0]]), len(here), float(correlations(t[here], score[here]))),

@@ -61,8 +61,11 @@ class Readout(ABC):
 
     @classmethod
     @abstractmethod
-    def learn(cls, target: Any, scans: Scored, people: Scored) -> Self:
-        """From every scan, and from people, each once with the mean score of the scans."""
+    def learn(cls, target: Any, scans: Scored, people: Scored, foretold: Scored) -> Self:
+        """From every scan, and from people, each once with the mean score of the scans.
+
+        ``foretold`` are people with scores by choices made without their site, of which `inner_sites` are measured.
+        """
 
     @staticmethod
     @abstractmethod

@@ -11,6 +11,7 @@ import pandas as pd
 
 from brainroam.data.target import sites_several
 from brainroam.data.target.base import Place, Target
+from brainroam.data.target.coding import ClassesCoded
 from brainroam.data.target.figures import INTERVAL, NEXT, Shown, points, span
 from brainroam.data.target.labels import is_control, stratified_fifths
 from brainroam.data.target.order import macro_auc
@@ -32,6 +33,22 @@ class Classes(Target):
     kind = CLASSES
     is_classes = True
     readout = ReadoutOfClasses
+    coding = ClassesCoded()
+
+    @property
+    def scored_classes(self) -> tuple[str, ...]:
+        """All."""
+        return self.classes
+
+    @property
+    def class_labels(self) -> tuple[str, ...]:
+        """Their names."""
+        return self.classes
+
+    def require_controls(self, what: str) -> None:
+        """Refuse what needs controls, where the first class is none."""
+        if not self.has_controls:
+            raise UsageError(f'{what} needs controls, and none of these classes is; use fit_on="all"')
 
     @property
     def score_shape(self) -> tuple[int, ...]:

@@ -32,14 +32,14 @@ class ReadoutOfClasses(Readout):
     measures, promise, adaptations = INNER_SITES_OF_CLASSES, ClassSets, (STRICT, UNLABELLED)
 
     @classmethod
-    def learn(cls, target: Any, scans: Scored, people: Scored) -> Self:
+    def learn(cls, target: Any, scans: Scored, people: Scored, foretold: Scored) -> Self:
         """Scans weigh by people; who tells the level of a site counts as one person."""
         code = scans.truth.astype(int)
         calibration = calibrate_classes(scans.score, code, scans.site, scans.weight)
         who = {CONTROLS: people.truth == 0, UNLABELLED: np.ones(len(people.truth), dtype=bool)}
         shifts = {name: learn_class_shifts(people.score, people.site, who[name]) for name in cls.knows(target)}
         sets = calibrate_class_sets(calibration.equal(scans.score), code, scans.site, scans.weight)
-        sites = _measured(calibration, people)
+        sites = _measured(calibration, foretold)
         return cls(target, calibration, sets, shifts, sites)
 
     @classmethod
@@ -90,17 +90,24 @@ class ReadoutOfClasses(Readout):
         """``strict``, ``unlabelled``, ``controls-20``."""
         return UNLABELLED if adapt == UNLABELLED else protocol_name(n_known)
 
+    def probabilities(self, score: np.ndarray, prevalence: Any) -> np.ndarray:
+        """Probabilities (n, K), where these shares of people are of each class."""
+        return self.calibration(score, None if prevalence is None else as_shares(prevalence, self.target.classes))
+
+    def in_set(self, score: np.ndarray, level: float) -> np.ndarray:
+        """Which classes (n, K) are in the set of each person."""
+        return self.sets(self.calibration.equal(score), level)
+
     def columns(
         self, score: np.ndarray, adapted: np.ndarray, strict: np.ndarray, prevalence: Any
     ) -> dict[str, np.ndarray]:
         """``predicted``, a ``probability_`` and ``score_`` of each class, ``set_80``, ...: classes by their names."""
         names = np.array(self.target.classes)
-        shares = None if prevalence is None else as_shares(prevalence, self.target.classes)
-        of_each = {"probability": self.calibration(adapted, shares), "score": score}
+        of_each = {"probability": self.probabilities(adapted, prevalence), "score": score}
         found: dict[str, np.ndarray] = {"predicted": names[self.calibration.decide(adapted)]}
         found |= {f"{what}_{name}": each[:, k] for what, each in of_each.items() for k, name in enumerate(names)}
         for level in self.sets.limits:
-            inside = self.sets(self.calibration.equal(score), level)
+            inside = self.in_set(score, level)
             found[f"set_{100 * level:g}"] = np.where(strict, ["; ".join(names[row]) for row in inside], "")
         return found
 

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import sites_two
+from brainroam.data.target.association import Association, contrast
 from brainroam.data.target.base import Place, Target
+from brainroam.data.target.coding import TwoCoded
 from brainroam.data.target.figures import INTERVAL, NEXT, Shown, points, span
 from brainroam.data.target.labels import stratified_fifths
 from brainroam.data.target.order import aucs
@@ -33,6 +35,44 @@ class TwoClasses(Target):
     kind = TWO
     is_two_classes = True
     readout = ReadoutOfTwo
+    coding = TwoCoded()
+
+    def association(self, values: np.ndarray, label: np.ndarray) -> Association:
+        """Cases against controls."""
+        d, p = contrast(values[label == 1], values[label == 0])
+        return d, p, f"d = {d:.2f}"
+
+    def worded(self, of_cases: str, of_others: str) -> str:
+        """The one about cases and controls."""
+        return of_cases
+
+    @property
+    def words_of_codes(self) -> dict[int, str]:
+        """Cases first."""
+        return {1: "cases", 0: "controls"}
+
+    def class_counts(self, label: pd.Series, cases: str, controls: str) -> dict[str, int]:
+        """Cases and controls."""
+        return {cases: int((label == 1).sum()), controls: int((label == 0).sum())}
+
+    def site_columns(self, sites: Any) -> dict[str, pd.Series]:
+        """Cases and controls."""
+        return {
+            "cases": sites.apply(lambda y: int((y == 1).sum())),
+            "controls": sites.apply(lambda y: int((y == 0).sum())),
+        }
+
+    def binary(self, values: np.ndarray) -> np.ndarray:
+        """As integers."""
+        return values.astype(int)
+
+    def as_condition(self, label: pd.Series) -> pd.Series | None:
+        """As they are."""
+        return label
+
+    def diagnoses(self, label: pd.Series) -> Iterator[pd.Series]:
+        """They are."""
+        yield label
 
     def state(self) -> dict[str, np.ndarray]:
         """Nothing: a model of which nothing else is said is of two classes."""

@@ -37,14 +37,14 @@ class ReadoutOfTwo(Readout):
         return CONTROLS, UNLABELLED
 
     @classmethod
-    def learn(cls, target: Any, scans: Scored, people: Scored) -> Self:
+    def learn(cls, target: Any, scans: Scored, people: Scored, foretold: Scored) -> Self:
         """Scans weigh by people; who is a control of a site counts as one person."""
         y = scans.truth.astype(int)
         calibration = calibrate(scans.score, y, scans.site, scans.weight)
         who = {CONTROLS: people.truth == 0, UNLABELLED: np.ones(len(people.truth), dtype=bool)}
         shifts = {name: learn_shift(people.score, people.site, here) for name, here in who.items()}
         sets = calibrate_sets(scans.score, y, scans.site, scans.weight)
-        sites = inner_sites(people.score, people.truth.astype(int), people.site, calibration)
+        sites = inner_sites(foretold.score, foretold.truth.astype(int), foretold.site, calibration)
         return cls(target, calibration, sets, shifts, sites)
 
     @classmethod
@@ -93,6 +93,16 @@ class ReadoutOfTwo(Readout):
             "predicted": self.calibration.decide(adapted),
             **{f"set_{100 * level:g}": np.where(strict, self.sets(score, level), "") for level in self.sets.limits},
         }
+
+    def probabilities(self, score: np.ndarray, prevalence: float | None) -> np.ndarray:
+        """Probabilities (n, 2) of control and condition."""
+        p = self.calibration(score, prevalence)
+        return np.column_stack([1 - p, p])
+
+    def in_set(self, score: np.ndarray, level: float) -> np.ndarray:
+        """Whether controls and cases (n, 2) are in the set of each person."""
+        words = self.sets(score, level)
+        return np.column_stack([np.isin(words, [name, "either"]) for name in ("control", "case")])
 
     def odd_sites(self, table: pd.DataFrame, score: np.ndarray) -> dict[str, str]:
         """Sites where nearly all or none are predicted cases, or whose scores lie far from others, with the reason."""

@@ -21,6 +21,7 @@ import pandas as pd
 from brainroam.core.covariates import CovariateEncoder
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import persons
+from brainroam.data.target import TWO_CLASSES, Target
 from brainroam.errors import DataError, listed
 from brainroam.execution.federation.disclosure import (
     disclosable_covariates,
@@ -47,6 +48,7 @@ class People:
     min_count: int
     own_units: bool = False
     level: float = 0.0
+    target: Target = TWO_CLASSES
 
     @property
     def counts(self) -> np.ndarray:

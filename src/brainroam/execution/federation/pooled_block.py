@@ -83,8 +83,7 @@ class PooledBlock:
         self._readings: dict[LeftOut, dict[str, np.ndarray] | None] = {}
 
     def _statistics(self, products: Mapping[str, SiteProducts] | None) -> SummaryStatistics:
-        pairs, controls = self.like.pairs, self.target.has_controls
-        return SummaryStatistics(self.summaries, self.like.covariates, products, pairs, controls)
+        return SummaryStatistics(self.summaries, self.like.covariates, products, self.like.pairs, self.target)
 
     @cached_property
     def complete(self) -> SummaryStatistics:

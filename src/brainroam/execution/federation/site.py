@@ -200,7 +200,7 @@ class _Block:
         if terms.protection is None:  # which clips people by itself
             edges, drawn = draw_in_columns(edges, disclosable, y, self.settings.huber_k, k)
             self.n_drawn = int(drawn.sum())
-        self.people = People(edges, y, disclosable, k, own_units, level)
+        self.people = People(edges, y, disclosable, k, own_units, level, target)
         #: Whose row each is, in the order of people.
         self.who = persons(cohort.table)[~pd.Series(person).duplicated().to_numpy()].tolist()
         self.request, self.terms, self.ledger, self.target = request, terms, ledger, target
@@ -342,7 +342,7 @@ def _first(
         return protection.summary(people.edges, people.y, rng).arrays()
     values = people.on(slice(None), settings.huber_k)
     how = settings.huber_k, settings.contrast, people.own_units
-    summary = SiteSummary.of(values, people.y, people.covariates, *how)
+    summary = SiteSummary.of(values, people.y, people.covariates, *how, target=people.target)
     if summary.target is not None:
         summary = replace(summary, target=summary.target + np.array([people.level, 0.0]))
     return summary.arrays()
@@ -368,7 +368,7 @@ def _products(
     shown = recognisable(np.nan_to_num(residuals), lacking, people.min_count)
     disclosed = np.full((len(y), len(edges)), np.nan)
     disclosed[:, may_tell] = np.where(shown, np.nan, values)[:, np.isin(union, edges[may_tell])]
-    products = SiteProducts.of(edges, disclosed, y, people.covariates, huber_k)
+    products = SiteProducts.of(edges, disclosed, y, people.covariates, huber_k, people.target)
     products.sums[:, np.isnan(disclosed).all(axis=0)] = np.nan
     return {"counts": counts, **vars(products)}
 

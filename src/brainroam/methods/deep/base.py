@@ -27,7 +27,6 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
-from brainroam.core.targets import learned_target
 from brainroam.data.cohort import Cohort
 from brainroam.errors import DataError, UsageError
 from brainroam.methods.base import Method
@@ -183,7 +182,9 @@ class DeepMethod(Method):
     def _people(self, cohort: Cohort) -> People:
         site = np.unique(cohort.table["site"].to_numpy(dtype=str), return_inverse=True)[1]
         number = cohort.target.is_number
-        y = torch.tensor(learned_target(cohort) if number else cohort.labels, dtype=torch.float32, device=self.device)
+        y = torch.tensor(
+            cohort.target.learned(cohort.targets) if number else cohort.labels, dtype=torch.float32, device=self.device
+        )
         inputs = tuple(tensor.to(self.device) for tensor in self._check_inputs(cohort))
         return People(inputs, y, torch.from_numpy(site).to(self.device), number)
 
