@@ -19,7 +19,6 @@ from brainroam.audit.shortcuts import held_out_scores, permuted_within_site
 from brainroam.data.cohort import Cohort
 from brainroam.data.loading import load_cohort
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
-from brainroam.evaluation.stats.verdict import verdict
 from brainroam.methods.registry import split_names
 
 LINEAR = (
@@ -50,8 +49,8 @@ def site_scores(cohort: Cohort, methods: Sequence[str]) -> SiteScores:
 def intervals(found: SiteScores) -> list[dict]:
     """Per method the mean AUC, and whether each interval covers 0.5."""
     rows = []
-    for j, method in enumerate(found.methods):
-        judged = verdict(found.auc[:, j], found.n_cases, found.n_controls)
+    for method in found.methods:
+        judged = found.verdict(method)
         rows.append(
             {
                 "method": method,

@@ -286,7 +286,8 @@ def test_a_ledger_shows_what_was_changed_cut_off_or_tried_before(folder, fitted,
 
 
 def test_a_site_whose_people_are_all_called_cases_is_named_without_the_advice_of_predict(fitted, new, monkeypatch):
-    monkeypatch.setattr(fitted, "calibration_", replace(fitted.calibration_, threshold=-100.0))
+    low = replace(fitted.calibration_, threshold=-100.0)
+    monkeypatch.setattr(fitted, "readout_", replace(fitted.readout_, calibration=low))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         told = [line for line in brainroam.foretell(fitted, new).sentences() if "threshold" in line]

@@ -11,7 +11,7 @@ from brainroam.audit.shortcuts import permuted_within_site
 from brainroam.evaluation.stats.compare import summarise
 from brainroam.methods.registry import method_info, method_names
 
-SETTINGS = {"core": "[budget=4,updates=8,hidden=4]", "core-paper": "[budget=4,max_epochs=1,hidden=4]"}
+SETTINGS = {"core": "[budget=4,updates=8,hidden=4]", "core-paper": "[budget=2,max_epochs=1,hidden=4]"}
 
 
 def test_no_method_is_away_from_chance():

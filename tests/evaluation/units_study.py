@@ -19,6 +19,7 @@ from brainroam.audit.candidates import ProcedureCandidate
 from brainroam.audit.shortcuts import mean_order, permuted_within_site
 from brainroam.core.connectivity import pearson_edges
 from brainroam.data.cohort import Cohort
+from brainroam.data.target import TWO_CLASSES
 from brainroam.evaluation.stats.site_scores import SiteScores, gather
 from brainroam.evaluation.stats.verdict import limits, site_intervals
 
@@ -65,7 +66,7 @@ def own_intervals(n_scans: int, per_class: int, auc: float, n_sites: int, seed: 
     rows = pd.DataFrame({"person": scans.astype(str), "label": label[scans], "site": scans // (2 * per_class)})
     rows["score"] = person[scans] + np.sqrt(0.5) * rng.normal(size=len(scans))
     found = gather(rows.assign(subject=rows.index.astype(str), method="m", protocol="loso", seed=0), "loso")
-    low, high = site_intervals(found.auc[:, 0], found.n_cases, found.n_controls)
+    low, high = site_intervals(found.values[:, 0], *found.counts.T[::-1])
     return float(np.mean((low <= auc) & (auc <= high)))
 
 
@@ -80,7 +81,8 @@ def institutions(layout: str, auc: float, tau: float, within: float, n_studies: 
     found = np.stack([_measured(rng, ndtr(probit[:, i]), m, n) for i, (m, n) in enumerate(sizes)])
     names = [f"S{i:02}" for i in range(k)]
     counts = np.ones((k, n_studies), dtype=int)
-    sites = SiteScores("loso", [], names, [], *sizes.T, found, counts, 0.1, [f"H{h}" for h in house], "site")
+    houses, parts = [f"H{h}" for h in house], np.zeros((k, n_studies, 0))
+    sites = SiteScores("loso", TWO_CLASSES, [], names, [], sizes[:, ::-1], found, parts, counts, 0.1, houses, "site")
     (low, high, next_low, next_high), own = _limits(sites.by_institution()), _limits(sites)
     next_low, next_high = np.minimum(next_low, own[2]), np.maximum(next_high, own[3])
     return {
@@ -94,8 +96,8 @@ def institutions(layout: str, auc: float, tau: float, within: float, n_studies: 
 
 
 def _limits(scores: SiteScores) -> np.ndarray:
-    parts = np.array_split(scores.auc.T, max(scores.auc.shape[1] // CHUNK, 1))
-    return np.concatenate([limits(part, scores.n_cases, scores.n_controls) for part in parts], axis=1)[:4]
+    parts = np.array_split(scores.values.T, max(scores.values.shape[1] // CHUNK, 1))
+    return np.concatenate([limits(part, *scores.counts.T[::-1]) for part in parts], axis=1)[:4]
 
 
 def main() -> None:

@@ -60,6 +60,8 @@ def evaluate(
     force: bool = False,
     partial: bool = False,
     progress: bool | View = False,
+    *,
+    sites: Sequence[str] | None = None,
 ) -> Results:
     """Run every method on every fold and seed.
 
@@ -97,6 +99,8 @@ def evaluate(
         Return what there is, with a warning, even when some runs failed.
     progress : bool or callable
         Show how far it is on stderr, or in a view of your own (see `progress.View`).
+    sites : sequence of str, optional
+        The earlier name of ``held_out``.
 
     Returns
     -------
@@ -120,7 +124,7 @@ def evaluate(
         )
     protocol = protocol_of(protocol)
     cohort.targets  # noqa: B018  who has none is named before anything is computed
-    splits = _select_folds(cohort, protocol, held_out, n_splits, n_repeats)
+    splits = _select_folds(cohort, protocol, held_out if sites is None else sites, n_splits, n_repeats)
     _warn_of_copies(cohort, splits)
     tasks = list(make_tasks(cohort, methods, protocol, splits, seeds, tuning, parameters or {}))
     with _folder(out, cohort) as folder:
