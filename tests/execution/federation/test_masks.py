@@ -1,5 +1,6 @@
 """Sums under masks: the model of one place, and nothing of one hospital for anybody else to read."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -204,6 +205,13 @@ def test_one_hospital_that_moves_the_model_most_is_named(people, tmp_path):
     pool.receive(send(people, tmp_path, 3))
     (told,) = [text for text in pool.advance().warnings if "moves the pooled model" in text]
     assert told.startswith(f"site {loud}:")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes")
+def test_a_record_with_a_key_is_read_by_its_owner_only(people, done):
+    folder, _ = done
+    (record,) = (folder / people.sites[0]).glob("*.ledger")
+    assert record.stat().st_mode & 0o077 == 0
 
 
 def test_masked_files_are_told_in_words(people, done):

@@ -125,6 +125,7 @@ class Ledger:
         if answer not in self.content["answers"]:
             self.content["answers"] = [*self.content["answers"], answer]
         write_checksummed(self.path, self.content)
+        self.path.chmod(0o600)  # it holds the key, and hashes of people
 
     def noise(self, request: Message | None) -> np.random.Generator:
         """The noise of an answer: the same for the same request, since averaging many answers would remove it."""
