@@ -103,7 +103,7 @@ def site(
     Three rounds: without --request the first summary, then one answer to each request of brainroam pool. A summary
     holds sums and means over people, nothing of a single person. Look at it before you send it: --show FILE. Round 1
     fixes covariates, settings and people; a record of it is kept beside --out, and requests for anything else are
-    refused.
+    refused. Round 2 is sent under masks: it is noise until the files of all hospitals are added up.
 
     [bold]Example:[/bold] brainroam site DATA --out A1.summary
     """
