@@ -63,9 +63,6 @@ def ridge_of_sums(
 
 def _spread_of_readings(weights: np.ndarray, gram: np.ndarray, total: np.ndarray, n_people: int) -> float:
     """Standard deviation over people of the scores by weights (N,); by (N, K) over people and classes together."""
-    if weights.ndim == 2:
-        columns = n_people * weights.shape[1]
-        square = np.trace(weights.T @ gram @ weights) / columns - ((total @ weights).sum() / columns) ** 2
-    else:
-        square = weights @ gram @ weights / n_people - (weights @ total / n_people) ** 2
+    columns = n_people * int(np.prod(weights.shape[1:], dtype=int))
+    square = np.vdot(weights, gram @ weights) / columns - (np.sum(total @ weights) / columns) ** 2
     return float(np.sqrt(max(square, 0.0)))

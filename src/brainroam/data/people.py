@@ -193,15 +193,15 @@ def _names(table: pd.DataFrame, name: str) -> pd.Series:
 def _require_labels(table: pd.DataFrame, target: Target) -> None:
     """Refuse labels that are no codes of the target's classes."""
     strange = ~(table["label"].isin(range(len(target.classes))) | table["label"].isna())
-    if strange.any() and target.is_two_classes:
-        people = listed(table.loc[strange, "subject"])
-        raise DataError(
-            f"labels must be 1 (condition) or 0 (control); {people} have "
-            f"{listed(table.loc[strange, 'label'].unique())}; "
+    if strange.any() and target.classes:
+        people, values = listed(table.loc[strange, "subject"]), listed(table.loc[strange, "label"].unique())
+        of_cases = (
+            f"labels must be 1 (condition) or 0 (control); {people} have {values}; "
             "to predict a number or several classes, name the column as the target"
         )
-    if strange.any() and target.classes:
-        raise DataError(f"labels must be codes of the {len(target.classes)} classes of {target.name!r}")
+        raise DataError(
+            target.worded(of_cases, f"labels must be codes of the {len(target.classes)} classes of {target.name!r}")
+        )
 
 
 def _numbers(table: pd.DataFrame, name: str) -> pd.Series:

@@ -98,7 +98,7 @@ class Ensemble(Method):
         if cohort.own_units:
             return self._fit_table(cohort, seed)
         folds = list(inner_folds(cohort, seed, groups=GROUPS))
-        classes = cohort.target.classes if cohort.target.is_classes else ()
+        classes = cohort.target.scored_classes
         readers = self._members(cohort.measure, classes)
         if cohort.target.is_number:
             readers = {name: self._choose_for_number(name, cohort, folds) for name in readers}
@@ -132,7 +132,8 @@ class Ensemble(Method):
 
     def _add(self, scores: np.ndarray) -> np.ndarray:
         """The sum (n,) of scores (n, R) of the members, or (n, K) of scores (n, R, K) of several classes."""
-        return scores @ self.weights_ if scores.ndim == 2 else np.einsum("nrk,rk->nk", scores, self.weights_)
+        by_class = self.weights_.shape[1:]
+        return np.einsum("nrk,rk->nk", scores, self.weights_) if by_class else scores @ self.weights_
 
     def contributions(self, cohort: Cohort, edges: np.ndarray | None = None) -> np.ndarray:
         """What each edge, or each of these, adds to each person's score by all members.
@@ -205,7 +206,7 @@ class Ensemble(Method):
         if len(weights) == 1:
             return {TABLE: TableRidge(self.covariates)}
         measure = next(name for name, readers in READERS.items() if len(readers) == len(weights))
-        return self._members(measure, [""] * weights.shape[1] if weights.ndim == 2 else [])
+        return self._members(measure, [""] * sum(weights.shape[1:]))
 
     def _members(self, measure: str, classes: Sequence[str] = ()) -> dict[str, Any]:
         """A ridge for each kind of edges, for several classes one for each of them."""

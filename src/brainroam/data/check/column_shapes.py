@@ -60,8 +60,8 @@ def missing_columns(cohort: Cohort) -> Iterator[Finding]:
     if by_site.any():
         message = f"{_sources(names[by_site])} {'is' if by_site.sum() == 1 else 'are'} known at some sites only"
         yield Finding("note", "known-at-sites", message, remedy)
-    if cohort.target.is_two_classes:
-        by_class = own & (_differ_by_class(absent, cohort.table["label"].to_numpy(), site) < UNLIKELY)
+    for label in cohort.target.diagnoses(cohort.table["label"]):
+        by_class = own & (_differ_by_class(absent, label.to_numpy(), site) < UNLIKELY)
         if by_class.any():
             message = f"cases and controls of the same site differ in who lacks {_sources(names[by_class])}"
             yield Finding("warning", "known-by-class", message, f"find out why: {remedy}")

@@ -99,10 +99,8 @@ def missing_blocks(cohort: Cohort) -> Iterator[Finding]:
         if whole:
             message += f"; nobody of {listed(whole)} has it"
         yield Finding("note", "lacks-block", message, remedy, subjects=people)
-        if cohort.target.is_two_classes:
-            counts = [
-                [int((gone & (table["label"] == y)).sum()), int((~gone & (table["label"] == y)).sum())] for y in (1, 0)
-            ]
+        for label in cohort.target.diagnoses(table["label"]):
+            counts = [[int((gone & (label == y)).sum()), int((~gone & (label == y)).sum())] for y in (1, 0)]
             shares = [k / max(k + rest, 1) for k, rest in counts]
             if abs(shares[0] - shares[1]) > MIN_GAP and stats.fisher_exact(counts).pvalue < MAX_P:
                 message = f"{shares[0]:.0%} of the cases and {shares[1]:.0%} of the controls lack {name}"

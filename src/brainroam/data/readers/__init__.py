@@ -161,8 +161,8 @@ def _keywords(name: str, given: dict[str, Any]) -> dict[str, Any]:
         default: Any = arguments[argument].default
         part = {key: given[key] for key in options if key in given}
         if part:
-            several = is_dataclass(default) and not isinstance(default, type)
-            keywords[argument] = replace(default, **part) if several else part[argument]
+            together = is_dataclass(default) and not isinstance(default, type)
+            keywords[argument] = replace(default, **part) if together else part[argument]
     return keywords
 
 

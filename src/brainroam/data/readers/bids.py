@@ -206,8 +206,8 @@ def _scans(files: list[Path], subject: str) -> list[Scan]:
 def acquisitions(files: Sequence[Path]) -> dict[str, float]:
     """The TR of each acquisition among these files, of the first whose sidecar tells it."""
     trs: dict[str, float] = {}
-    several = len({entities(file).get("acq") for file in files}) > 1
-    for file in files if several else ():
+    named = len({entities(file).get("acq") for file in files}) > 1
+    for file in files if named else ():
         name = entities(file).get("acq", "")
         if name not in trs and not np.isnan(tr := sidecar_tr(file)):
             trs[name] = tr

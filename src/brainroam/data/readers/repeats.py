@@ -196,10 +196,10 @@ def choose_visits(table: pd.DataFrame, sessions: str = "first") -> pd.DataFrame:
     if sessions not in SESSIONS_OF_ROWS:
         raise unknown("sessions", sessions, SESSIONS_OF_ROWS)
     when = next((name for name in ("session", "age") if name in table and table[name].nunique() > 1), None)
-    several = table["subject"].duplicated(keep=False)
-    if when is None or not several.any():
+    repeated = table["subject"].duplicated(keep=False)
+    if when is None or not repeated.any():
         return table
-    by_id = table[several].groupby("subject")
+    by_id = table[repeated].groupby("subject")
     agree = pd.concat([by_id[name].nunique() <= 1 for name in ("site", "sex") if name in table], axis=1).all(axis=1)
     visitors = table["subject"].isin(agree.index[agree & (by_id[when].nunique() == by_id.size())])
     if not visitors.any():

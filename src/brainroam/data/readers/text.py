@@ -217,7 +217,7 @@ def _is_header(line: bytes, comment: bytes) -> bool:
         return False  # the comment names the columns already
     cells = _cells(line, delimiter)
     cells = cells[_n_leading(cells) :]
-    n_words = sum(_number(cell.replace(",", ".")) is None for cell in cells)
+    n_words = sum(_parsed(cell.replace(",", ".")) is None for cell in cells)
     codes = [int(cell) for cell in cells if cell.isdecimal()]
     counts = codes in _counts(len(cells))
     goes_up = len(codes) == len(cells) >= 10 and all(a < b for a, b in pairwise(codes))
@@ -266,7 +266,7 @@ def _cells(line: bytes, delimiter: bytes | None) -> tuple[str, ...]:
     return tuple(cell.decode("utf-8", "replace").strip(' "') for cell in line.split(delimiter))
 
 
-def _number(cell: str) -> float | None:
+def _parsed(cell: str) -> float | None:
     """The value of a cell, NaN when it says there is none, None when it is no number at all."""
     if "_" in cell:  # Python reads 1_1 as a number, nobody else does
         return None
@@ -293,7 +293,7 @@ def _counts_rows(body: bytes, delimiter: bytes | None) -> bool:
 
 def _names_rows(body: bytes, delimiter: bytes | None, names: tuple[str, ...]) -> bool:
     """Whether the first cells are the names of the columns, as in a matrix of regions x regions."""
-    if _number(_cells(_first_line(body), delimiter)[0].replace(",", ".")) is not None:
+    if _parsed(_cells(_first_line(body), delimiter)[0].replace(",", ".")) is not None:
         return False  # as in nearly every file: no need to look at all rows
     first = [line.split(delimiter)[0] for line in body.split(b"\n") if line.strip()]
     return tuple(cell.decode("utf-8", "replace").strip(' "') for cell in first) == names
@@ -343,6 +343,6 @@ def _first_problem(text: str, mark: str | None, first_line: int, n_leading: int)
         if len(cells) != width:
             return f"line {line} has {len(cells)} cells where the first row has {width}: truncated, or two files in one"
         for column, cell in enumerate(cells, start=1 + n_leading):
-            if _number(cell.strip()) is None:
+            if _parsed(cell.strip()) is None:
                 return f"line {line}, column {column} holds {cell.strip()!r}, not a number; correct or delete it"
     return None
