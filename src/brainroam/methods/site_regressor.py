@@ -117,8 +117,9 @@ class SiteRegressor(RegressorMixin, SiteEstimator):
     ) -> np.ndarray:
         """Ends (n, 2) of intervals that hold the truth for a share ``level`` of people at a new site.
 
-        By inner held-out sites (`brainroam.data.target.sets`): on average over sites like those of
-        the training. A level that so few training sites cannot promise is refused.
+        Learned on inner held-out sites (`brainroam.data.target.sets`), and held on average over sites like those of the
+        training; at a single site whose level lies far off, they may hold half as often. A level that so few training
+        sites cannot promise is refused.
         """
         score = self.decision_function(X, covariates, tr)
         self._require_strict("asked for intervals")
