@@ -179,7 +179,7 @@ class CoreClassifier(SiteClassifier):
     Parameters
     ----------
     recipe : {"ours", "paper", "network"} or Recipe
-        Our defaults, the literal reading of the paper, or its network alone; docs/fidelity.md tables the differences.
+        Our defaults, the paper's method, or its network with our training; docs/fidelity.md tables the differences.
     kind : {"log", "pearson", "partial"}, optional
         Edge values.
     tau_percentile, eta : float or sequence, optional
