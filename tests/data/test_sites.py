@@ -74,7 +74,7 @@ def test_init_asks_about_every_pair_and_the_answers_make_five_sites_of_nine(tmp_
     asked = run("init", root, "--out", out)
     assert asked.exit_code != 0
     for one, other in zip(NINE[:8:2], NINE[1:8:2], strict=True):
-        assert f"Are {one!r} (6 people), {other!r} (6 people) one site?" in asked.output.replace("\n", " ")
+        assert f"Are {one!r} (6 people) and {other!r} (6 people) one site?" in asked.output.replace("\n", " ")
     pairs = ["koeln=Köln", "Tuebingen=Tübingen", "Muenchen LMU=München-LMU", "広島大学=広島大"]
     done = run("init", root, "--out", out, *(word for pair in pairs for word in ("--site-names", pair)))
     assert done.exit_code == 0 and "54 people of 5 sites" in done.output, done.output

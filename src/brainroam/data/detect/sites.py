@@ -23,7 +23,7 @@ def look_at_sites(sites: Iterable[str], guess: Guess) -> None:
             guess.site_names |= as_one(counts)
             guess.remarks["site_names"] = f"differ in case and punctuation only: {listed(map(repr, group))}"
             continue
-        named = listed(f"{name!r} ({n} people)" for name, n in counts.items())
+        named = " and ".join(f"{name!r} ({n} people)" for name, n in counts.items())
         text = (
             f"Are {named} one site? If so, take the first answer (they are called {common_name(counts)!r}); "
             "if not, the second"
