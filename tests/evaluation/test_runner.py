@@ -328,7 +328,7 @@ def test_runs_that_others_finish_while_the_tables_are_written_are_in_them(cohort
         (["fc-ridge[strength=1"], {}, "bracket"),
         (["inside"], {}, "cv"),
         ([], {}, "method"),
-        (["first"], {"sites": ["S4"]}, "'S4'"),
+        (["first"], {"held_out": ["S4"]}, "'S4'"),
         (["first"], {"seeds": 0}, "seeds"),
         (["first"], {"tuning": "ful"}, "'full'"),
         (["first"], {"protocol": "halfs"}, "'halves'"),
