@@ -63,6 +63,8 @@ def test_a_second_site_is_not_asked_what_the_study_file_knows(study, tmp_path):
     assert done.exit_code == 0, done.output
     assert yaml.safe_load((tmp_path / "second.yaml").read_text())["options"]["case"] == "2"
     assert init(tmp_path / "data", "--force").exit_code == 0  # over the file that knows
+    (tmp_path / "study.yaml").write_text("damaged: [")
+    assert "--case" in init(tmp_path / "data", "--force").output
 
 
 def test_a_setting_of_another_study_that_does_not_fit_is_asked_again(study, tmp_path):

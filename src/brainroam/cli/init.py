@@ -143,9 +143,8 @@ def init(
         "site_names": parse_all_site_names(site_names) if site_names else None,
         **dict(parse_option(text) for text in option or ()),
     }
-    earlier = like or (out if out.exists() else None)
     settings = {name: value for name, value in given.items() if value is not None}
-    guess = _resolve_settings(Path(folder), settings, settings_of(earlier) if earlier else {})
+    guess = _resolve_settings(Path(folder), settings, _known_before(like, out, settings))
     guess.exclude, guess.exclude_sites = parse_exclude(exclude), split_words(exclude_sites) or None
     from brainroam.cli.show import show_excluded
     from brainroam.evaluation.run_records import suitable_methods
@@ -264,6 +263,22 @@ def _source_of_sites(guess: "Guess") -> str:
 def _codes(guess: "Guess", role: str) -> str:
     others = guess.options.get(role, "everybody else")
     return " or ".join(map(str, others)) if isinstance(others, list) else str(others)
+
+
+def _known_before(like: Path | None, out: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """What the study file that is named, or else the one that is replaced, says where nothing else is given."""
+    earlier = like or out
+    if like is None and not out.exists():
+        return {}
+    try:
+        known = settings_of(earlier)
+    except UsageError:
+        if like is not None:
+            raise
+        return {}  # it may be replaced because it is damaged
+    typer.echo(f"columns, codes and names of sites are those of {visible(earlier)} where they fit")
+    asked_for_diagnosis = {"label_col", "case", "control"} & given.keys()
+    return {name: value for name, value in known.items() if name != "target" or not asked_for_diagnosis}
 
 
 def settings_of(study: Path) -> dict[str, Any]:
