@@ -34,6 +34,8 @@ def estimate_motion(series: Sequence[np.ndarray]) -> pd.DataFrame:
     Give them as covariates where nobody measured motion, with the sites: ``SiteDeconfounder().fit(edges,
     covariates=estimate_motion(series), site=site)``.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> still, moving = rng.normal(size=(2, 200, 10))
     >>> moving[50:53] += 20
