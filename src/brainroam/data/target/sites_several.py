@@ -91,9 +91,11 @@ def one_sided(called: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, str
     >>> rows = pd.DataFrame({"site": "A", "label": [0, 1] * 6, "predicted": 1})
     >>> one_sided(rows, ("controls", "cases"))
     [('A', 'called cases: 12 of 12 people, of whom 6 are')]
+    >>> one_sided(rows.assign(predicted=np.nan), ("controls", "cases"))  # scores alone decide nothing
+    []
     """
     found = []
-    for site, here in called.groupby("site"):
+    for site, here in called.dropna(subset="predicted").groupby("site"):
         counts = np.bincount(here["predicted"].astype(int), minlength=len(names))
         k, n = int(counts.argmax()), len(here)
         true = int((here["label"] == k).sum())
