@@ -29,22 +29,15 @@ def refuse_copies(messages: Mapping[str, Message]) -> None:
         first_with[message.digest] = message
 
 
-def refuse_other_people(site: str, first: SiteSummary, second: SiteProducts, counts: np.ndarray) -> None:
+def refuse_other_people(
+    site: str, first: SiteSummary, sent: np.ndarray, contrast: np.ndarray, second: SiteProducts, counts: np.ndarray
+) -> None:
     """An error where a second summary is of other people or labels than the first of the same site.
 
-    On edges that nobody lacks, the class means of the residuals differ by exactly the contrast; the mean of each of
-    several classes against the first, or the slope on a number, is exactly that of the sums. In a table everybody may
-    lack something: there most columns must differ by less than half a standard error.
+    On edges that nobody lacks, the class means of the residuals differ by exactly the contrast that was sent; the mean
+    of each of several classes against the first, or the slope on a number, is exactly that of the sums. In a table
+    everybody may lack something: there most columns must differ by less than half a standard error.
     """
-    if first.target is not None:
-        contrast = second.sums[1] / max(float(first.target[1]), 1e-300)
-    elif first.contrast.ndim == 2:
-        there = first.counts > 0
-        means = second.sums[there] / first.counts[there, None]
-        contrast = (means - means[0])[1:]
-    else:
-        contrast = second.sums[1] / first.counts[1] - second.sums[0] / first.counts[0]
-    sent = first.contrast[first.counts > 0][1:] if first.contrast.ndim == 2 else first.contrast
     gap = np.abs(contrast - sent[..., second.edges])
     if first.spread is None:
         same = np.nanquantile(gap, 0.05) < 1e-6 * np.nanmedian(np.abs(sent))

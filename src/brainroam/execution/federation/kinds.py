@@ -68,6 +68,11 @@ class Kind:
         """People by class, among all classes."""
         return message.arrays["counts"]
 
+    def contrasts(self, first: SiteSummary, second: SiteProducts) -> tuple[np.ndarray, np.ndarray]:
+        """The contrast of a first summary, and what the sums of the second make of it."""
+        means = second.sums / first.counts[:, None]
+        return first.contrast, means[1] - means[0]
+
     def at_steps(self, firsts: Sequence[Message]) -> pd.DataFrame:
         """How many people of each site are at each step of an order; else no columns."""
         return pd.DataFrame(index=range(len(firsts)))
@@ -148,6 +153,12 @@ class ClassKind(Kind):
         by_class = dict(zip(message.predicts.classes, message.arrays["counts"].tolist(), strict=True))
         return np.array([by_class.get(name, 0) for name in self.target.classes])
 
+    def contrasts(self, first: SiteSummary, second: SiteProducts) -> tuple[np.ndarray, np.ndarray]:
+        """Of each class that the site has against its first."""
+        there = first.counts > 0
+        means = second.sums[there] / first.counts[there, None]
+        return first.contrast[there][1:], (means - means[0])[1:]
+
     def third(self, score: np.ndarray, t: np.ndarray, per_bin: int) -> dict[str, np.ndarray]:
         """The arrays of a third summary."""
         return class_summary(score, t.astype(int))
@@ -186,6 +197,11 @@ class ClassKind(Kind):
 
 class NumberKind(Kind):
     """A number: sums over everybody and times it, a correlation, and a line in the place of probabilities."""
+
+    def contrasts(self, first: SiteSummary, second: SiteProducts) -> tuple[np.ndarray, np.ndarray]:
+        """The slope on the number."""
+        squares = 0.0 if first.target is None else float(first.target[1])
+        return first.contrast, second.sums[1] / max(squares, 1e-300)
 
     def third(self, score: np.ndarray, t: np.ndarray, per_bin: int) -> dict[str, np.ndarray]:
         """The arrays of a third summary."""

@@ -123,7 +123,8 @@ class Pool:
                     raise SummaryError(f"{message}: its first summary has no block {name!r}")
                 if not message.protection and not messages[1][site].protection and not is_masked(message):
                     first, second = kind.summary(firsts[name]), kind.products(part)
-                    refuse_other_people(site, first, second, kind.counts(part))
+                    sent, contrast = kind.contrasts(first, second)
+                    refuse_other_people(site, first, sent, contrast, second, kind.counts(part))
         for number in (2, 3):
             for message in messages[number].values():
                 self._require_counts(message, messages[1][message.site], target)
