@@ -47,8 +47,8 @@ def test_logarithms_and_units_of_skewed_columns_hardly_matter(name):
 
 def test_normal_columns_are_read_as_they_are_however_sites_are_shifted_and_skewed_ones_are_not():
     assert not len(ColumnScores().fit(world(lambda z: z, shift=5)).skewed_)
-    coded = world(lambda z: np.where(np.arange(z.shape[1]) % 2, z > 0, np.exp(z)))
-    assert ColumnScores().fit(coded).skewed_.tolist() == list(range(0, 40, 2))
+    mixed = world(lambda z: np.where(np.arange(z.shape[1]) % 2, z, np.exp(z)))
+    assert ColumnScores().fit(mixed).skewed_.tolist() == list(range(0, 40, 2))
     assert len(ColumnScores().fit(world(zeros)).skewed_) == 40
 
 
@@ -65,6 +65,15 @@ def test_scores_are_normal_scores_of_mid_ranks_among_training_people():
     beyond = Cohort([np.full((1, 40), v) for v in (-9.0, 1e9)], cohort.table.iloc[:2], cohort.atlas, measure="table")
     ends = np.concatenate(scores.transform(beyond).series)
     np.testing.assert_array_equal(ends, scores.scores_[[0, KNOTS - 1]])
+
+
+def test_columns_of_two_values_are_the_same_either_way():
+    coded = world(lambda z: (z > 1).astype(float))
+    scores, other = by_scores(coded)
+    assert len(scores.skewed_)
+    x, g = np.concatenate(coded.series), np.concatenate(other.series)
+    assert all(len(np.unique(column.round(9))) == 2 for column in g.T)
+    assert abs(np.corrcoef(x[:, 0], g[:, 0])[0, 1]) > 1 - 1e-9
 
 
 def test_missing_values_stay_missing_and_count_for_nothing():

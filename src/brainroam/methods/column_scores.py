@@ -10,23 +10,23 @@ straight lines between `KNOTS` knots, each the mean of one part of the sorted tr
 that no knot is somebody's value) and of their scores; beyond its ends it is constant. The means of sites are removed
 afterwards, as of any column.
 
-Which columns are read so is seen without labels, at each training site e alone, from how straight its people lie on a
-normal plot, r_ej = correlation of x_ij and the normal scores of site e (Shapiro and Francia 1972):
+Which columns are read so is seen without labels, from the skewness s_j and the excess kurtosis k_j of what is left of a
+column without its site means, over the N training people who have it:
 
-    sum_e n_e (1 - r_ej) / n  >  NORMAL + sum_e n_e b(n_e) / n,       b(m) = .21 m^-.77
+    s_j^2 / 6 + k_j^2 / 24  >  BENT + CHANCE / N
 
-b is what normal columns have on average at a site of m people, and `NORMAL` what a log-normal column with a standard
-deviation of .3 of its logarithm has beside it. So a shift of a site's level makes no column skewed, columns of two
-values stay as they are, and tables of thickness are read as before. In simulation normal scores lost at most .2 points
-to columns as they are where these are normal, and gained 4 to 25 where they are not; plain ranks were never better by
-more than 1 and lost 1 where columns are normal (docs/results/blocks.md).
+N times the left side is the statistic of Jarque and Bera (1980), below `CHANCE` for 95 % of normal columns; `BENT` is
+less than what a log-normal column has whose logarithm has a standard deviation of .2 (.08). So a shift of a site's
+level makes no column skewed, and tables of thickness are read as before, but for their volumes of ventricles and
+lesions. What this gains and costs is measured in docs/results/blocks.md.
 
-A column is sorted once per site and once per study, which all folds share; what a fold learns depends on its training
-people alone.
+Sums of powers add up over sites, and a column is sorted once for a study: all folds share both, and what a fold learns
+depends on its training people alone.
 
 References
 ----------
-Shapiro and Francia (1972), An approximate analysis of variance test for normality, JASA 67(337), 215-216.
+Jarque and Bera (1980), Efficient tests for normality, homoscedasticity and serial independence of regression
+residuals, Economics Letters 6(3), 255-259.
 """
 
 from functools import partial
@@ -39,8 +39,8 @@ from brainroam.core.connectivity import cohort_edges
 from brainroam.data.cohort import Cohort
 from brainroam.data.features import Features
 
-NORMAL = 0.02
-KNOTS, LEAST = 128, 3  # parts of the sorted people, and people in each of them
+BENT, CHANCE = 0.05, 6.0
+KNOTS, LEAST = 256, 2  # parts of the sorted people, and people in each of them
 COPIES = 3  # of a table in memory
 
 
@@ -62,8 +62,8 @@ class ColumnScores:
         cache, values = cohort.features.cache, np.asarray(cohort_edges(whole))
         site = cohort.table["site"].to_numpy().astype(str)
         people = [rows[site == name] for name in np.unique(site)]
-        shapes = [cache.summary("shape", [here], partial(bent, values[here])) for here in people]
-        self.skewed_ = np.flatnonzero(np.sum(shapes, axis=0) / len(rows) > NORMAL)
+        moments = [cache.summary("powers of columns", [here], partial(sums_of_powers, values[here])) for here in people]
+        self.skewed_ = np.flatnonzero(are_skewed(np.sum(moments, axis=0)))
         order = cache.get("order of columns", [], lambda: np.argsort(values, axis=0, kind="stable").astype(np.int32))
         inside = np.zeros(len(values), dtype=bool)
         inside[rows] = True
@@ -97,23 +97,25 @@ class ColumnScores:
         return self
 
 
-def bent(values: np.ndarray) -> np.ndarray:
-    """n (1 - r - b(n)) (M,) of the columns of one site (n, M): how far they are from normal.
+def sums_of_powers(values: np.ndarray) -> np.ndarray:
+    """How many people of a site (n, M) have each column, and sums of powers 2 to 4 about its mean there (4, M)."""
+    count = np.isfinite(values).sum(axis=0)
+    about = np.nan_to_num(values - np.nansum(values, axis=0) / np.maximum(count, 1))
+    return np.stack([count, *((about**power).sum(axis=0) for power in (2, 3, 4))])
 
-    >>> x = np.random.default_rng(0).normal(size=(100, 2)) * [1, 3]; x[:, 1] = np.exp(x[:, 1])
-    >>> (bent(x) / 100 > NORMAL).tolist()
+
+def are_skewed(moments: np.ndarray) -> np.ndarray:
+    """Which columns (M,) are far from normal, from `sums_of_powers` of all sites.
+
+    >>> x = np.random.default_rng(0).normal(size=(300, 2)) * [1, 0.5]; x[:, 1] = np.exp(x[:, 1])
+    >>> are_skewed(sums_of_powers(x)).tolist()
     [False, True]
     """
-    return np.array([_bent(np.sort(column[np.isfinite(column)])) for column in values.T])
-
-
-def _bent(ordered: np.ndarray) -> float:
-    n = len(ordered)
-    if n < LEAST or ordered[0] == ordered[-1]:
-        return 0.0
-    spread, score = ordered - ordered.mean(), _normal_scores(ordered)
-    straight = spread @ score / np.sqrt((spread @ spread) * (score @ score))
-    return float(n * (1 - straight - 0.21 * n**-0.77))
+    count, *sums = moments
+    square, cube, fourth = (power / np.maximum(count, 1) for power in sums)
+    square = np.where(square > 0, square, np.inf)  # a column that does not vary is not skewed
+    skewness, kurtosis = cube / square**1.5, np.where(np.isfinite(square), fourth / square**2 - 3, 0)
+    return skewness**2 / 6 + kurtosis**2 / 24 > BENT + CHANCE / np.maximum(count, 1)
 
 
 def _normal_scores(ordered: np.ndarray) -> np.ndarray:
@@ -132,11 +134,11 @@ def curves(ordered: np.ndarray) -> np.ndarray:
 
     Of fewer people than all knots need the last is repeated.
 
-    >>> knots, scores = curves(np.arange(12.0)[None])[0]
+    >>> knots, scores = curves(np.arange(8.0)[None])[0]
     >>> knots[:5].tolist(), scores[:4].round(2).tolist()
-    ([1.0, 4.0, 7.0, 10.0, 10.0], [-1.23, -0.32, 0.32, 1.23])
-    >>> curves(np.array([[0.0] * 9 + [1, 2, 3]]))[0, 1, :4].round(2).tolist()  # zeros have one score
-    [-0.32, -0.32, -0.32, 1.23]
+    ([0.5, 2.5, 4.5, 6.5, 6.5], [-1.21, -0.32, 0.32, 1.21])
+    >>> curves(np.array([[0.0] * 6 + [1, 2]]))[0, 1, :4].round(2).tolist()  # zeros have one score
+    [-0.32, -0.32, -0.32, 1.21]
     """
     starts, size = _parts(ordered.shape[1])
     means = np.add.reduceat(ordered, starts, axis=1) / size
