@@ -103,3 +103,11 @@ def test_a_model_of_skewed_columns_is_read_back_as_it_was_and_reads_one_person_a
     again = load_method(save_method(tmp_path / "model", model, cohort), cohort)[0]
     np.testing.assert_array_equal(again.score(cohort), model.score(cohort))
     np.testing.assert_allclose(again.score(cohort.subset([7])), model.score(cohort)[7], rtol=1e-9)
+
+
+def test_rare_far_values_are_read_as_they_are_where_held_out_sites_say_so():
+    cohort = world(lambda z: np.exp(0.7 * z))
+    rng, values, y = np.random.default_rng(1), np.concatenate(cohort.series), cohort.labels
+    values[:, 10:13] += 9.0 * ((rng.random((len(values), 3)) < 0.2) & (y == 1)[:, None])
+    far = cohort.with_series(list(values[:, None]))
+    assert held_out_auc(far, "ensemble") > held_out_auc(far, "fc-ridge") + 0.03

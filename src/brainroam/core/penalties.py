@@ -73,7 +73,7 @@ def mix_readings(scores: np.ndarray, t: np.ndarray, site: np.ndarray, prior: np.
     """
     known = np.isfinite(scores).reshape(len(scores), len(t), -1).all(axis=(0, 2))
     target = within_sites(t[known], site[known]).ravel()
-    z = np.array([within_sites(of_reading[known], site[known]).ravel() for of_reading in scores])
+    z = np.moveaxis(within_sites(np.moveaxis(scores[:, known], 0, -1), site[known]), -1, 0).reshape(len(scores), -1)
     likelihood = -0.5 * known.sum() * np.log1p(-np.array([_correlation(one, target) ** 2 for one in z]))
     believed = prior * np.exp(likelihood - likelihood.max())
     believed /= believed.sum()

@@ -15,9 +15,10 @@ docs/results/abide20.md; it was chosen on twenty-site ABIDE.
 
 Matrices, which have no time course, are read by the first two. A table is read by ridges of its columns by many
 penalties, each as far as held-out people believe it (`brainroam.methods.table_ridge`), and so are matrices that are no
-correlations. Directions of head motion are taken out of tables as of edges; age, sex and intracranial volume are not:
-on the anatomy of twenty-site ABIDE taking them out, by projection or by regression, moved the AUC by less than half a
-point.
+correlations. Where columns are skewed there are two such readers, of normal scores and of values as they are, which are
+weighted in the same way. Directions of head motion are taken out of tables as of edges; age, sex and intracranial
+volume are not: on the anatomy of twenty-site ABIDE taking them out, by projection or by regression, moved the AUC by
+less than half a point.
 
 Of a number each reader takes sites as random effects and has its penalty chosen on inner held-out sites
 (`edge_ridge`); a soft scaffold earned nothing there. Readers then differ more than they do for a diagnosis (Pearson
@@ -31,7 +32,7 @@ so readers that agree share their weight, and one that adds nothing gets none.
 No covariate of a new person is needed. Age and sex stay in the edges unless they are named in ``covariates``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -39,6 +40,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from brainroam.core.nuisance import NUISANCE, note_of_motion
+from brainroam.core.penalties import mix_readings
 from brainroam.core.targets import spread_within_sites
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Folds
@@ -62,7 +64,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
 }
 SHARES = {"pearson": 1.0, "log": 2.0, "cofluctuation": 2.0}
 READERS = {"series": tuple(MEMBERS), "matrices": ("pearson", "log")}
-TABLE = "table"  # the reader of columns with units of their own
+TABLE, VALUES = "table", "values"  # the readers of columns with units of their own, and of skewed ones as they are
 STACKED = 0.1  # penalty of the weights of readers of a number, in units of the variance of a score within sites
 AT_A_TIME = 64  # people: with a large atlas each copy of everybody's edges takes half a gigabyte
 
@@ -119,10 +121,24 @@ class Ensemble(Method):
         return self
 
     def _fit_table(self, cohort: Cohort, seed: int) -> Self:
-        """One reader, which holds out sites by itself."""
-        reader = TableRidge(self.covariates).fit(cohort, seed)
-        self.members_, self.inner_scores_ = {TABLE: reader}, reader.inner_scores_
-        self.weights_, self.foretold_scores_ = np.ones((1, *self.inner_scores_.shape[1:])), reader.foretold_scores_
+        """A reader of scores, beside it one of values where columns are skewed; both hold out sites by themselves."""
+        self.members_ = {TABLE: TableRidge(self.covariates).fit(cohort, seed)}
+        if len(self.members_[TABLE].columns_.skewed_):
+            self.members_[VALUES] = TableRidge(self.covariates, by_scores=False).fit(cohort, seed)
+        readers, folds = list(self.members_.values()), inner_folds(cohort, seed, groups=GROUPS)
+        told = np.stack([reader.foretold_scores_ for reader in readers])
+        site, target = cohort.table["site"].to_numpy(), cohort.target.columns(cohort.targets).astype(float)
+        self.weights_, self.foretold_scores_ = np.ones((len(readers), *told.shape[2:])), told[0]
+        if len(readers) > 1:
+            factors = mix_readings(told, target, site, np.ones(len(readers))).factors
+            self.weights_ *= factors.reshape(-1, *[1] * (told.ndim - 2))
+            self.foretold_scores_ = np.full(told.shape[1:], np.nan)
+            for _, held_out in folds:
+                others = told.copy()
+                others[:, held_out] = np.nan
+                factors = mix_readings(others, target, site, np.ones(len(readers))).factors
+                self.foretold_scores_[held_out] = np.tensordot(factors, told[:, held_out], 1)
+        self.inner_scores_ = self._add(np.stack([reader.inner_scores_ for reader in readers], axis=1))
         return self
 
     @one_thread()
@@ -170,7 +186,8 @@ class Ensemble(Method):
     def _weighted_members(self, code: int) -> dict[str, tuple[float, CentredReading]]:
         """Each member with its weight; of several classes those that tell the class with this code from the rest."""
         if TABLE in self.members_:  # reads all classes by itself
-            return {TABLE: (1.0, self.members_[TABLE])}
+            weights = self.weights_.reshape(len(self.weights_), -1)[:, -1].tolist()
+            return dict(zip(self.members_, zip(weights, self.members_.values(), strict=True), strict=True))
         if self.weights_.ndim == 1:
             return dict(zip(self.members_, zip(self.weights_, self.members_.values(), strict=True), strict=True))
         readers = zip(self.members_.items(), self.weights_[:, code], strict=True)
@@ -188,7 +205,7 @@ class Ensemble(Method):
     def load_state(self, state: dict[str, np.ndarray]) -> Self:
         """Restore what `state` returned."""
         self.weights_ = state["weights"]
-        readers = self._members_of(self.weights_)
+        readers = self._members_of(self.weights_, {name.partition(".")[0] for name in state})
         self.members_ = {name: reader.load_state(part(state, name)) for name, reader in readers.items()}
         return self
 
@@ -201,10 +218,11 @@ class Ensemble(Method):
         known = np.isfinite(inner).all(axis=0)
         return readers[int(np.argmax(mean_order(y[known], site[known], inner[:, known])))]
 
-    def _members_of(self, weights: np.ndarray) -> dict[str, Any]:
-        """Members with these weights, to be loaded."""
-        if len(weights) == 1:
-            return {TABLE: TableRidge(self.covariates)}
+    def _members_of(self, weights: np.ndarray, names: Collection[str]) -> dict[str, Any]:
+        """Members with these weights, of which a state names those of a table, to be loaded."""
+        if TABLE in names:
+            both = {TABLE: TableRidge(self.covariates), VALUES: TableRidge(self.covariates, by_scores=False)}
+            return {name: reader for name, reader in both.items() if name in names}
         measure = next(name for name, readers in READERS.items() if len(readers) == len(weights))
         return self._members(measure, [""] * sum(weights.shape[1:]))
 

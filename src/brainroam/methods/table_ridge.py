@@ -13,8 +13,8 @@ anything. In the end there is one weight for each column. What moves with a nuis
 and class is projected out. Of several classes each is read against the rest, all with the same s. Of a number sites are
 random effects: each is one row more, as in CORE's linear reading (`brainroam.core.pathways`).
 
-Skewed columns are read by their normal scores among the training people (`brainroam.methods.column_scores`), which are
-learned anew without each inner held-out site.
+Skewed columns are read by their normal scores among the training people (`brainroam.methods.column_scores`); these are
+learned once, without labels, and inner folds share them.
 
 Connectivity matrices that are no correlations, such as counts of fibres, are read in the same way.
 """
@@ -25,7 +25,7 @@ from typing import Self
 
 import numpy as np
 
-from brainroam.core.connectivity import PEARSON
+from brainroam.core.connectivity import PEARSON, cohort_edges, zero_where_missing
 from brainroam.core.nuisance import NUISANCE, nuisance_variables
 from brainroam.core.pathways import site_rows
 from brainroam.core.penalties import mix_readings, prior_of, table_penalties
@@ -34,7 +34,7 @@ from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
 from brainroam.data.target.within import within_sites
 from brainroam.methods.base import score_shape
-from brainroam.methods.column_scores import by_scores
+from brainroam.methods.column_scores import ColumnScores, by_scores
 from brainroam.methods.edge_ridge import CentredReading
 from brainroam.methods.one_against_rest import present
 from brainroam.methods.tuning import GROUPS, inner_folds
@@ -50,6 +50,8 @@ class TableRidge(CentredReading):
     ----------
     covariates : sequence of str
         Nuisance variables whose directions are projected out; a cohort without the column goes without.
+    by_scores : bool
+        Whether skewed columns are read by their normal scores.
 
     Attributes
     ----------
@@ -63,20 +65,20 @@ class TableRidge(CentredReading):
 
     kind = PEARSON
 
-    def __init__(self, covariates: Sequence[str] = NUISANCE) -> None:
-        self.covariates = covariates
+    def __init__(self, covariates: Sequence[str] = NUISANCE, by_scores: bool = True) -> None:
+        self.covariates, self.by_scores = covariates, by_scores
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
         """Learn from inner held-out sites how far each reading is believed, then read everybody."""
         penalties = table_penalties(len(cohort), cohort.n_features)
         readings = list(product(POWERS, penalties))
         inner = np.full((len(readings), *score_shape(len(cohort), cohort.target)), np.nan)
+        self.columns_, people = self._columns(cohort)
         folds = list(inner_folds(cohort, seed, groups=GROUPS))
         for train, held_out in folds:
-            self.columns_, people = by_scores(cohort.subset(train))
-            self.centre_, weights = self._read(people, penalties)
-            scores = np.tensordot(self._about_centre(cohort.subset(held_out)), weights, (1, 1))  # (n, R) or (n, R, K)
-            inner[:, held_out] = np.moveaxis(scores, 1, 0)
+            centre, weights = self._read(people.subset(train), penalties)
+            about = zero_where_missing(cohort_edges(people.subset(held_out)) - centre)
+            inner[:, held_out] = np.moveaxis(np.tensordot(about, weights, (1, 1)), 1, 0)  # of (n, R) or (n, R, K)
         site = cohort.table["site"].to_numpy()
         target = cohort.target.columns(cohort.targets)
         prior = np.outer(list(POWERS.values()), prior_of(penalties)).ravel()
@@ -88,10 +90,12 @@ class TableRidge(CentredReading):
             factors = mix_readings(others, target.astype(float), site, prior).factors
             self.foretold_scores_[held_out] = np.tensordot(factors, inner[:, held_out], 1)
         self.shares_ = dict(zip(readings, mixture.believed.tolist(), strict=True))
-        self.columns_, people = by_scores(cohort)
         self.centre_, weights = self._read(people, penalties)
         self.coef_, self.inner_scores_ = (np.tensordot(mixture.factors, each, 1) for each in (weights, inner))
         return self
+
+    def _columns(self, cohort: Cohort) -> tuple[ColumnScores, Cohort]:
+        return by_scores(cohort) if self.by_scores else (ColumnScores().load_state({}), cohort)
 
     def _read(self, cohort: Cohort, penalties: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """The centre (M,), and the weights by every reading (R, M), or (R, M, K) of several classes."""
