@@ -90,8 +90,11 @@ def test_a_name_is_no_score_because_it_begins_like_one(name):
 
 def test_marks_of_quality_are_measures_where_they_are_the_table():
     rng = np.random.default_rng(1)
-    names = [f"{kind}_{k}" for kind in ("snr", "cnr", "fber", "efc") for k in range(17)]
-    table = pd.DataFrame(rng.normal(size=(30, 68)).astype(str), columns=names)
+    tissues = [f"{kind}_{t}" for kind in ("snr", "snrd", "icvs", "rpve", "tpm_overlap") for t in ("csf", "gm", "wm")]
+    others = "cjv cnr efc fber fwhm_avg fwhm_x fwhm_y fwhm_z inu_med inu_range qi_1 qi_2 size_x size_y size_z wm2max"
+    others += " snr_total snrd_total spacing_x spacing_y spacing_z"
+    names = [*tissues, *others.split(), *(f"summary_{t}_{k}" for t in ("bg", "csf", "gm", "wm") for k in range(8))]
+    table = pd.DataFrame(rng.normal(size=(30, len(names))).astype(str), columns=names)
     assert list(measures_of(table).columns) == names and not is_clinical(names)
 
 

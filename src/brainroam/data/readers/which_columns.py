@@ -61,7 +61,7 @@ OF_PEOPLE = re.compile(
     re.IGNORECASE,
 )
 OF_QUALITY = re.compile(WORD.format("qc|qa|rating|snr|cnr") + "|holes|euler", re.IGNORECASE)
-RARE = 0.2  # share of columns named like marks of quality, above which these are what was measured
+FEW_MARKS, RARE = 2, 0.2  # number and share of columns named like marks of quality, above which they were measured
 NAMED_OTHERWISE = "named like an id, an age, a score or a mark of quality"
 #: Words for regions and for what is measured of them.
 OF_A_BRAIN = re.compile(
@@ -163,7 +163,8 @@ def choose_measures(
 def _named_otherwise(table: pd.DataFrame, clinical: bool) -> set[str]:
     """Columns whose names say that they hold no measure: ids, dates and sites; beside a brain also scores and quality.
 
-    Where many columns are named like marks of quality, these are what was measured; an id holds no decimals.
+    Where several columns are named like marks of quality, and the others not after a brain, these were measured; an id
+    holds no decimals.
     """
     named = {name for name in table if NO_PROPERTY.search(name)}
     named |= {name for name in table if ID_NAME.search(name) and not table[name].str.contains(r"\d\.0*[1-9]").any()}
@@ -171,7 +172,9 @@ def _named_otherwise(table: pd.DataFrame, clinical: bool) -> set[str]:
         return named
     quality = {name for name in table if OF_QUALITY.search(name)}
     named |= {name for name in table if OF_PEOPLE.search(name)}
-    return named | quality if len(quality) <= RARE * table.shape[1] else named
+    of_a_brain = sum(_alike(list(table))) >= ALIKE * table.shape[1]
+    few = len(quality) <= (RARE * table.shape[1] if of_a_brain else FEW_MARKS)
+    return named | quality if few else named
 
 
 def is_clinical(names: Sequence[str]) -> bool:
