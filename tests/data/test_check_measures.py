@@ -330,3 +330,17 @@ def test_columns_that_sites_or_classes_lack_are_named():
     said = found(Cohort(list(values[:, None]), people, columns_of_table([f"c{k}" for k in range(20)]), measure="table"))
     assert said["known-at-sites"].message == "c3 is known at some sites only"
     assert said["known-by-class"].message.endswith("who lacks c5")
+
+
+def test_groups_of_columns_are_drawn_in_the_report():
+    from brainroam.report.figures import inline
+    from brainroam.report.sections.columns import columns_drawing
+
+    _, people, values = skewed_table()
+    values[:, :8] = np.exp(1.5 * values[:, :8])
+    cohort = Cohort(list(values[:, None]), people, columns_of_table([f"c{k}" for k in range(20)]), measure="table")
+    groups = check_cohort(cohort).to_dict()["columns"]
+    assert [(group["kind"], len(group["columns"])) for group in groups] == [("about symmetric", 12), ("skewed", 8)]
+    assert all(sum(group["histogram"]) == pytest.approx(1, abs=0.01) for group in groups)
+    page = str(inline(columns_drawing(groups)))
+    assert "8 skewed: c0, c1, c2 and 5 more" in page and "% of the values" in page

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.check import groups, labels, measures, numbers, ranges, series, shifted, site_pattern, time_course
+from brainroam.data.check.column_shapes import column_groups
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, join_findings
 from brainroam.data.cohort import Cohort
@@ -140,6 +141,12 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
             for name in cohort.covariate_names
         },
         "prepared": list(cohort.prepared),
+        "columns": [
+            {**group, "columns": [f"{name}: {column}" if name else column for column in group["columns"]]}
+            for name, block in (cohort.blocks or {"": cohort}).items()
+            if block.measure == "table"
+            for group in column_groups(block.subset(~block.missing_rois.all(axis=1)))
+        ],
     }
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,13 @@ from brainroam.errors import counted, listed
 
 SKEWED, FLOOR = 1.0, 0.3  # skewness within sites; share of people who have the lowest value of a column
 FEW_VALUES = 6
+KINDS = ("few values", "at the floor", "skewed", "about symmetric")
+SAID = {
+    "few values": "hold few different values",
+    "at the floor": f"have {FLOOR:.0%} of the people or more at their lowest value",
+    "skewed": "are skewed (skewness beyond 1 within sites)",
+}
+BINS = np.linspace(-4, 4, 33)  # of a histogram, in standard deviations within sites
 APART = 0.2  # by which the shares of zeros of two sites differ, from which on it is said
 KNOWN, UNKNOWN = 0.2, 0.8  # shares of a site's people who lack a column: it is known there, or not
 UNLIKELY = 1e-4  # that classes of the same site lack a column so differently
@@ -23,21 +31,42 @@ GOLD, NEARLY = 0.2, 0.04  # 2 AUC - 1, or r: of one column at least; of all colu
 PENALTY = 3.0  # in units of the mean squared length of a row
 
 
-def describe_columns(cohort: Cohort) -> Iterator[Finding]:
-    """How many columns are coarse, skewed, or mostly at their floor, and the share of zeros by site."""
+def column_groups(cohort: Cohort) -> list[dict[str, Any]]:
+    """The columns of a table by what they look like, each group with a histogram of its values within sites.
+
+    Values are in units of the standard deviation of their column, without the means of sites; the bins are `BINS`, of
+    which the last ones hold all beyond.
+
+    >>> people = pd.DataFrame({"subject": list("abcdef"), "site": ["A"] * 6, "label": [0.0, 1.0] * 3})
+    >>> rows = [np.array([[k % 2, 0.1 * k, 2.0**k]]) for k in range(6)]
+    >>> [(group["kind"], group["columns"]) for group in column_groups(Cohort(rows, people, measure="table"))]
+    [('few values', ['column_001']), ('about symmetric', ['column_002']), ('skewed', ['column_003'])]
+    """
     values, site = np.concatenate(cohort.series), cohort.table["site"].to_numpy()
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # columns that nobody has
-        within = pd.DataFrame(values).groupby(site).transform(lambda x: x - x.mean())
-        skewness = np.abs(stats.skew(within.to_numpy(), axis=0, nan_policy="omit"))
+        frame = pd.DataFrame(values)
+        within = (frame - frame.groupby(site).transform("mean")).to_numpy()
+        skewness = np.abs(stats.skew(within, axis=0, nan_policy="omit"))
         floor = (values == np.nanmin(values, axis=0)).mean(axis=0)
         coarse = np.array([len(np.unique(x[np.isfinite(x)])) < FEW_VALUES for x in values.T])
-    of_kind = {
-        "hold few different values": coarse,
-        "are skewed (skewness beyond 1 within sites)": ~coarse & (skewness > SKEWED),
-        f"have {FLOOR:.0%} of the people or more at their lowest value": ~coarse & (floor >= FLOOR),
-    }
-    parts = [f"{of_them.sum()} {what}" for what, of_them in of_kind.items() if of_them.any()]
+        scaled = np.clip(within / np.nanstd(within, axis=0), BINS[0], BINS[-1])
+    kinds = np.select([coarse, floor >= FLOOR, skewness > SKEWED], KINDS[:3], KINDS[3])
+    groups = []
+    for kind in (KINDS[0], KINDS[3], KINDS[2], KINDS[1]):
+        those = kinds == kind
+        if those.any():
+            counts = np.histogram(scaled[:, those][np.isfinite(scaled[:, those])], BINS)[0]
+            names = [name for name, here in zip(cohort.atlas.labels, those, strict=True) if here]
+            shares = (counts / max(counts.sum(), 1)).round(4).tolist()
+            groups.append({"kind": str(kind), "columns": names, "histogram": shares})
+    return groups
+
+
+def describe_columns(cohort: Cohort) -> Iterator[Finding]:
+    """How many columns are coarse, skewed, or mostly at their floor, and the share of zeros by site."""
+    parts = [f"{len(g['columns'])} {SAID[g['kind']]}" for g in column_groups(cohort) if g["kind"] in SAID]
+    values, site = np.concatenate(cohort.series), cohort.table["site"].to_numpy()
     zero = (values == 0).mean()
     by_site = pd.Series((values == 0).mean(axis=1)).groupby(site).mean().sort_values()
     if zero >= FLOOR:

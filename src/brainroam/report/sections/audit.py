@@ -11,7 +11,9 @@ from markupsafe import Markup
 from brainroam.errors import counted
 from brainroam.report.concerns import findings
 from brainroam.report.data import ReportData
+from brainroam.report.figures import inline
 from brainroam.report.page import Section, render
+from brainroam.report.sections.columns import columns_drawing
 from brainroam.report.tables import Column, table
 
 RESULTS = {True: "passed", None: "to note", False: "failed"}
@@ -96,8 +98,11 @@ def check_section(data: ReportData) -> Section:
     rows["site"] = rows["site"].replace("", "all")
     columns = [Column("message", "Finding"), *(Column(k, h) for k, h in keys.items() if k != "message")]
     looked_at = len(data.participants) > 0 or data.check is not None
+    groups = (data.check or {}).get("columns") or []
+    drawings = (columns_drawing(groups),) if groups else ()
     html = render(
         "check.html",
+        columns=[inline(drawing) for drawing in drawings],
         table=table(rows, columns, "check", "What check found") if checked else None,
         n=len(checked),
         whole=data.check is not None,
@@ -115,7 +120,7 @@ def check_section(data: ReportData) -> Section:
     what = "series" if data.words.has_time else "measures"
     where = "about the data" if data.check is not None else f"in the table of participants; {what} were not checked"
     gist = f"{counted(len(grave), 'warning', 'warnings')} {where}{worst}."
-    return Section("check", "Checks of the data", html, gist=gist if looked_at else "")
+    return Section("check", "Checks of the data", html, drawings, gist=gist if looked_at else "")
 
 
 def notes_section(data: ReportData) -> Section:
