@@ -325,10 +325,12 @@ def test_a_column_that_tells_as_much_as_all_is_named(effects, golden):
 def test_columns_that_sites_or_classes_lack_are_named():
     rng, people, values = skewed_table()
     values[people["site"] == "S1", 3] = np.nan
+    values[people["site"] == "S2", 4] = 0
     values[(rng.random(len(people)) < 0.4) & (people["label"] == 1), 5] = np.nan
     values[rng.random(len(people)) < 0.4, 7] = np.nan
     said = found(Cohort(list(values[:, None]), people, columns_of_table([f"c{k}" for k in range(20)]), measure="table"))
     assert said["known-at-sites"].message == "c3 is known at some sites only"
+    assert (said["zero-at-site"].site, said["zero-at-site"].message[:8]) == ("S2", "c4 is 0 ")
     assert said["known-by-class"].message.endswith("who lacks c5")
 
 

@@ -24,6 +24,7 @@ SAID = {
 BINS = np.linspace(-4, 4, 33)  # of a histogram, in standard deviations within sites
 APART = 0.2  # by which the shares of zeros of two sites differ, from which on it is said
 KNOWN, UNKNOWN = 0.2, 0.8  # shares of a site's people who lack a column: it is known there, or not
+HARDLY = 0.02  # share of a site's people who have a zero
 UNLIKELY = 1e-4  # that classes of the same site lack a column so differently
 LEAST, MOST = 5, 2000  # columns among which one may stand out
 GROUPS = 5  # of sites that are held out
@@ -94,6 +95,21 @@ def missing_columns(cohort: Cohort) -> Iterator[Finding]:
         if by_class.any():
             message = f"cases and controls of the same site differ in who lacks {_sources(names[by_class])}"
             yield Finding("warning", "known-by-class", message, f"find out why: {remedy}")
+
+
+def zero_at_sites(cohort: Cohort) -> Iterator[Finding]:
+    """Columns that are 0 for nearly everybody at a site, and hardly ever elsewhere."""
+    site, names = cohort.table["site"].to_numpy(), np.array(cohort.atlas.labels, dtype=object)
+    share = pd.DataFrame(np.concatenate(cohort.series) == 0).groupby(site).mean()
+    for name, row in share.iterrows():
+        others = share.drop(index=name)
+        columns = (row >= UNKNOWN).to_numpy() & (others <= HARDLY).all(axis=0).to_numpy()
+        if len(others) and columns.any():
+            message = (
+                f"{_sources(names[columns])} {'is' if columns.sum() == 1 else 'are'} 0 for nearly everybody here, "
+            )
+            remedy = "leave the cells empty if zero means missing"
+            yield Finding("warning", "zero-at-site", f"{message}and hardly ever at other sites", remedy, str(name))
 
 
 def _sources(names: np.ndarray) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from brainroam.data.check.column_shapes import describe_columns, golden_column, missing_columns
+from brainroam.data.check.column_shapes import describe_columns, golden_column, missing_columns, zero_at_sites
 from brainroam.data.check.duplicates import correlations, identical_pairs
 from brainroam.data.check.report import Finding
 from brainroam.data.check.series import copies
@@ -71,6 +71,7 @@ def _check_block(cohort: Cohort) -> Iterator[Finding]:
         yield from copied_columns(cohort)
         yield from describe_columns(cohort)
         yield from missing_columns(cohort)
+        yield from zero_at_sites(cohort)
         yield from golden_column(cohort)
         yield from head_size(cohort)
     else:

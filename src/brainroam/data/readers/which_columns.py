@@ -200,7 +200,7 @@ def described(measures: Iterable[str]) -> str:
             levels.setdefault(column, []).append(level)
     lacking = [name.removesuffix(LACKS) for name in names if name.endswith(LACKS)]
     own = [name for name in names if not name.endswith(LACKS) and not name.rpartition(LEVEL)[0]]
-    parts = [listed(own, 12)] if own else []
+    parts = [listed(own, 15)] if own else []
     parts += [f"levels of {column} ({listed(held, 12)})" for column, held in levels.items()]
     return "; ".join([*parts, *([f"who lacks {listed(lacking, 12)}"] if lacking else [])])
 
