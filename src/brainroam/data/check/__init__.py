@@ -141,13 +141,19 @@ def _totals(cohort: Cohort) -> dict[str, Any]:
             for name in cohort.covariate_names
         },
         "prepared": list(cohort.prepared),
-        "columns": [
-            {**group, "columns": [f"{name}: {column}" if name else column for column in group["columns"]]}
-            for name, block in (cohort.blocks or {"": cohort}).items()
-            if block.measure == "table"
-            for group in column_groups(block.subset(~block.missing_rois.all(axis=1)))
-        ],
+        "columns": _groups_of_columns(cohort),
     }
+
+
+def _groups_of_columns(cohort: Cohort) -> list[dict[str, Any]]:
+    """The groups of columns of every table, see `column_groups`; of several blocks with the name of the block."""
+    groups = []
+    for name, block in (cohort.blocks or {"": cohort}).items():
+        present = np.flatnonzero(~block.missing_rois.all(axis=1))
+        for group in column_groups(block.subset(present)) if block.measure == "table" and len(present) else ():
+            named = [f"{name}: {column}" if name else column for column in group["columns"]]
+            groups.append(group | {"columns": named})
+    return groups
 
 
 def _site_table(cohort: Cohort) -> pd.DataFrame:
