@@ -29,8 +29,9 @@ from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import group_sites
 from brainroam.data.target.calibration import calibrate, calibrate_number
+from brainroam.data.target.outlook import expected_areas, expected_number
 from brainroam.data.target.shifts import inner_sites, site_measures
-from brainroam.evaluation.forecast import expected_measures, expected_number
+from brainroam.evaluation.stats import verdict as models
 from brainroam.evaluation.stats.metrics import site_weights
 from brainroam.methods.edge_ridge import PENALTIES, EdgeRidge
 from brainroam.methods.ensemble import MEMBERS, SHARES, spread_within_sites
@@ -148,7 +149,7 @@ def _judged_number(score: np.ndarray, t: np.ndarray, site: np.ndarray, sites: li
     for name, here in places.items():
         if name in sites:
             continue
-        expected = expected_number(measured, int(here.sum()), float(score[here].std(ddof=1)))["expected"]
+        expected = expected_number(measured, int(here.sum()), float(score[here].std(ddof=1)), models)["expected"]
         seen = {"r": np.corrcoef(score[here], t[here])[0, 1], "mean_error": error[here].mean()}
         for measure, told in expected.items():
             limits = {p: (told[f"low_{p}"], told[f"high_{p}"]) for p in (80, 95)}
@@ -251,7 +252,7 @@ def judged(cohort: Cohort, looks: pd.DataFrame, file: Path) -> pd.DataFrame:
             here = site == name
             found = site_measures(y[here], score[here], calibration.decide(score[here]), calibration(score[here], 0.5))
             cases = here.sum() * calibration.prevalence
-            expected = expected_measures(measured, cases, here.sum() - cases)
+            expected = expected_areas(measured, cases, here.sum() - cases, models)
             facts = {"draw": f"{file.stem}-{draw}", "site": name, "n": here.sum(), "spread": score[here].std()}
             facts |= {f"by_{look}": a + b * looks[look][name] for look, (a, b) in sharper.items()}
             facts["resemblance"] = np.corrcoef(np.nan_to_num(means[name]), np.nan_to_num(centre))[0, 1]

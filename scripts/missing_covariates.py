@@ -24,7 +24,7 @@ from common import data_parser_of
 import brainroam
 from brainroam.core.connectivity import cohort_edges
 from brainroam.core.ridge import DualRidge
-from brainroam.evaluation.next_site import balanced_metrics
+from brainroam.data.target.sites_two import balanced_metrics
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
 from brainroam.methods.registry import method_info

@@ -15,7 +15,7 @@ from common import data_parser_of
 
 import brainroam
 from brainroam.data.cohort import Cohort
-from brainroam.evaluation.next_site import balanced_metrics
+from brainroam.data.target.sites_two import balanced_metrics
 from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
 from brainroam.methods.familiarity import Familiarity
 from brainroam.methods.registry import method_info

@@ -12,7 +12,9 @@ from brainroam import make_cohort
 from brainroam.cli import app
 from brainroam.data.atlas import load_atlas
 from brainroam.data.cohort import Cohort
-from brainroam.evaluation.external import foretold, validate
+from brainroam.data.target import TWO_CLASSES
+from brainroam.evaluation.external import validate
+from brainroam.evaluation.stats import verdict as models
 from brainroam.methods.core import Core
 from brainroam.methods.explanation import Explanation
 from brainroam.methods.familiarity import sketch
@@ -124,7 +126,7 @@ def test_predictions_for_people_with_a_diagnosis_are_validated(place, tmp_path):
     assert "10.0% of people are cases, as stated" in text
     assert f"{expected['auc']:.2f} {expected['low']:.2f}-{expected['high']:.2f}" in text
     sites = json.loads((place / "model" / "model.json").read_text())["inner_sites"]
-    told = foretold(pd.DataFrame(sites))
+    told = TWO_CLASSES.validation.foretold(pd.DataFrame(sites), models)
     assert f"foretold an AUC of {told['low']:.2f} to {told['high']:.2f}" in text
     unknown = run("predict", place / "model", place / "new.npz", "--out", tmp_path / "p.csv")
     assert "External validation" not in said(unknown) and "label" not in pd.read_csv(tmp_path / "p.csv")

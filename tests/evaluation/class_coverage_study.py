@@ -7,7 +7,7 @@ e_c (a + tau z_s) + noise, without their mean over classes, as those of a regres
 *Trained*: people have p features about class means w_c + tau v_sc; site s is scored by the class means of the other
 sites, so that sites depend on one another, and the next site by those of all. The interval of the mean ought to hold
 the mean true AUC over sites, the prediction interval that of one more site with equal classes, and a forecast
-(`brainroam.evaluation.forecast.expected_classes`) the macro AUC that is observed at one more site of 10 to 300 people.
+(`brainroam.data.target.outlook.expected_classes`) the macro AUC that is observed at one more site of 10 to 300 people.
 """
 
 import argparse
@@ -18,7 +18,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from brainroam.data.target.order import equivalent_sizes, macro_auc
-from brainroam.evaluation.forecast import expected_classes
+from brainroam.data.target.outlook import expected_classes
+from brainroam.evaluation.stats import verdict as models
 from brainroam.evaluation.stats.classes import macro_verdict, site_metrics
 
 K = 3
@@ -52,7 +53,10 @@ def foretold(found: np.ndarray, counts: np.ndarray, scores_of: Callable[[np.ndar
     sites |= dict.fromkeys(("balanced_acc", "balanced_acc_var"), np.full(len(found), np.nan))
     inside = []
     for people in NEW.values():
-        code, told = np.repeat(np.arange(K), people), expected_classes(sites, np.array(people))["expected"]["auc"]
+        code, told = (
+            np.repeat(np.arange(K), people),
+            expected_classes(sites, np.array(people), models)["expected"]["auc"],
+        )
         inside.append(told["low_95"] <= macro_auc(code, scores_of(code)) <= told["high_95"])
     return inside
 

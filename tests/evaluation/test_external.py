@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from brainroam.evaluation.external import agreement, foretold, foretold_number, validate
+from brainroam.data.target import TWO_CLASSES, Number
+from brainroam.evaluation.external import validate
+from brainroam.evaluation.stats import verdict as models
 from brainroam.evaluation.stats.verdict import verdict
 
 
@@ -37,29 +39,35 @@ def test_each_site_is_measured_by_itself_and_people_without_a_label_do_not_count
 
 def test_what_is_foretold_is_the_prediction_interval_of_the_inner_sites():
     sites = pd.DataFrame({"auc": [0.6, 0.7, 0.65, 0.8], "n_cases": [20] * 4, "n_controls": [15] * 4})
-    told, judged = foretold(sites), verdict(sites["auc"], sites["n_cases"], sites["n_controls"])
+    told, judged = (
+        TWO_CLASSES.validation.foretold(sites, models),
+        verdict(sites["auc"], sites["n_cases"], sites["n_controls"]),
+    )
     assert (told["low"], told["high"], told["n_sites"]) == (judged.next_low, judged.next_high, 4)
-    assert foretold(sites[:3]) == {}
+    assert TWO_CLASSES.validation.foretold(sites[:3], models) == {}
 
 
 def test_sites_inside_below_and_above_what_was_foretold_are_told_apart():
     sites = pd.DataFrame({"site": list("ABCD"), "n": 40, "n_cases": 20, "auc": [0.7, 0.55, 0.4, 0.95],
                           "low": [0.6, 0.4, 0.3, 0.8], "high": [0.8, 0.7, 0.5, 0.99]})  # fmt: skip
-    mean, places = agreement(sites, {"n_sites": 9, "auc": 0.75, "low": 0.6, "high": 0.9})
-    assert "0.65" in mean
+    (places,) = TWO_CLASSES.validation.placed(sites, {"n_sites": 9, "auc": 0.75, "low": 0.6, "high": 0.9})
     assert "Inside: A; Below, but its interval reaches it: B; Below with its whole interval: C" in places
     assert "Above, but its interval reaches it: D" in places
-    (alone,) = agreement(sites[:1], {})
-    assert "foretells no AUC" in alone
+    few = pd.DataFrame({"auc": [0.7], "n_cases": 20, "n_controls": 20})
+    mean, alone = TWO_CLASSES.validation.agreement(sites, few, models)
+    assert "0.65" in mean and "foretells no AUC" in alone
 
 
 def test_a_site_whose_scores_point_the_other_way_is_named_and_sites_do_not_predict_each_other():
     sites = pd.DataFrame({"site": ["A", "B"], "n": 40, "n_cases": 20, "auc": [0.9, 0.1], "low": [0.7, 0.0]})
-    told = " ".join(agreement(sites.assign(high=[1.0, 0.3]), {"n_sites": 5, "auc": 0.8, "low": 0.6, "high": 0.9}))
-    assert "reversed at B" in told and "each other" not in told
-    assert "reversed" not in " ".join(
-        agreement(sites.assign(high=[1.0, 0.6]), {"n_sites": 5, "auc": 0.8, "low": 0.6, "high": 0.9})
+    expected = {"n_sites": 5, "auc": 0.8, "low": 0.6, "high": 0.9}
+    told, unsure = (
+        " ".join(TWO_CLASSES.validation.placed(sites.assign(high=[1.0, high]), expected)) for high in (0.3, 0.6)
     )
+    assert "reversed at B" in told and "reversed" not in unsure
+    inner = pd.DataFrame({"auc": [0.8] * 5, "n_cases": 20, "n_controls": 20})
+    together = " ".join(TWO_CLASSES.validation.agreement(sites.assign(high=[1.0, 0.3]), inner, models))
+    assert "each other" not in together
 
 
 def test_a_person_with_several_scans_counts_once():
@@ -79,8 +87,7 @@ def test_the_correlation_observed_at_an_exchangeable_site_lies_inside_what_was_f
         inner = pd.DataFrame(
             {"site": "A", "n": n, "r": r, "level": 0.0, "level_var": 1 / n, "off": rng.normal(size=21)}
         )
-        told = foretold_number(
-            inner.assign(off_sd=1.0, spread=1.0)[:20], pd.DataFrame({"site": ["B"], "n": [8], "spread": 1.0})
-        )
+        here, inner = pd.DataFrame({"n": [8], "spread": 1.0}), inner.assign(off_sd=1.0, spread=1.0)
+        told = Number("x").validation.foretold(inner[:20], here, models)
         inside.append(told["r_low"][0] <= r[-1] <= told["r_high"][0])
     assert np.mean(inside) > 0.9

@@ -9,8 +9,8 @@ import brainroam
 from brainroam import make_cohort
 from brainroam.core.connectivity import cohort_edges
 from brainroam.data.cohort import Cohort
+from brainroam.data.target.sites_two import balanced_metrics
 from brainroam.errors import ModelFileError
-from brainroam.evaluation.next_site import balanced_metrics
 from brainroam.methods.familiarity import Familiarity, known_share, sketch, without_rare_edges
 from brainroam.methods.registry import method_info
 from brainroam.methods.saving import save_method

@@ -24,7 +24,7 @@ from brainroam.core.targets import slopes
 from brainroam.data.target.order import correlations, order_gain
 from brainroam.data.target_column import with_target
 from brainroam.errors import DataError, MemoryLimitError, UsageError
-from brainroam.evaluation.external import number_agreement, validate_number
+from brainroam.evaluation.external import agreement, validate
 from brainroam.methods import edge_ridge
 from brainroam.methods.predictions import predictions
 from brainroam.methods.registry import method_info
@@ -272,14 +272,14 @@ def test_a_model_meets_known_numbers_as_its_training_sites_foretold(cohort):
     train, new = cohort.select(cohort.sites[:5]), cohort.select(cohort.sites[5:])
     fitted = TunedMethod(method_info("fc-ridge")).fit(train)
     table = predictions(fitted, new)
-    sites = validate_number(table, new.target, float(train.targets.mean()))
+    sites = validate(table, new.target, fitted.calibration_)
     assert sites["r"][0] == pytest.approx(np.corrcoef(table["predicted"], new.targets)[0, 1])
     assert sites["mae_constant"][0] == pytest.approx(np.abs(new.targets - fitted.calibration_.mean).mean())
-    said = list(number_agreement(sites, new.target, fitted.inner_sites_))
-    turned = list(number_agreement(sites.assign(r=-1.0), new.target, fitted.inner_sites_))
+    said = list(agreement(sites, fitted))
+    turned = list(agreement(sites.assign(r=-1.0), fitted))
     assert "Inside: S06" in said[0] and "Below: S06" in turned[0]
-    few = list(number_agreement(sites, new.target, fitted.inner_sites_[:3]))
-    assert "four inner held-out sites" in few[0]
+    fitted.readout_.inner_sites = fitted.inner_sites_[:3]
+    assert "four inner held-out sites" in next(agreement(sites, fitted))
 
 
 def test_a_number_is_validated_by_people_and_not_by_scans(cohort):
@@ -293,7 +293,7 @@ def test_a_number_is_validated_by_people_and_not_by_scans(cohort):
         new.series[i] + 0.3 * np.random.default_rng(k).normal(size=new.series[i].shape) for k, i in enumerate(again)
     ]
     table = predictions(fitted, new.made_of(series, scans))
-    found = validate_number(table, new.target, 50.0).loc[0]
+    found = validate(table, new.target, fitted.calibration_).loc[0]
     people = table.groupby("person")[["label", "predicted"]].mean()
     assert found["n"] == len(new) < len(table)
     assert found["r"] == pytest.approx(people.corr().iloc[0, 1])

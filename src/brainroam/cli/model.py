@@ -1,15 +1,13 @@
 """Commands about one model: fit it, predict with it, explain it, forecast how well it does at a new site."""
 
 import json
-import math
 import warnings
 from collections import Counter
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from brainroam.cli.options import Jobs, Memory, Seed, Settings, Tuning, output, quiet
 from brainroam.cli.source import (
@@ -22,7 +20,7 @@ from brainroam.cli.source import (
     work_beside,
 )
 from brainroam.data.study_file import is_study
-from brainroam.errors import BrainroamError, UsageError, counted, in_shell, listed, visible
+from brainroam.errors import BrainroamError, UsageError, counted, in_shell, listed
 from brainroam.methods.registry import FLAGSHIP, as_typed, parse_name
 
 if TYPE_CHECKING:
@@ -104,20 +102,9 @@ def fit(
         typer.echo(f"{method}: {selected.model_.decision}")
     people = f"{cohort.counted} of {len(cohort.sites)} sites"
     typer.echo(f"{method} fitted on {people} in {perf_counter() - start:.0f} s; saved as {path}")
-    for line in (*_prevalence_lines(selected), *membership_lines(name, len(cohort), selected.target_.name)):
+    lines = selected.target_.validation.shares_learned(selected.calibration_)
+    for line in (*lines, *membership_lines(name, len(cohort), selected.target_.name)):
         typer.echo(line)
-
-
-def _prevalence_lines(method: "TunedMethod") -> list[str]:
-    """For which shares of cases, or of each class, probabilities hold; nothing for a number."""
-    if method.target_.is_number:
-        return []
-    if method.target_.is_classes:
-        shares = zip(method.target_.classes, method.calibration_.prevalence, strict=True)
-        weights = ", ".join(f"{name} {share:.0%}" for name, share in shares)
-        return [f"Its probabilities hold for shares as here ({weights}); predict --prevalence states others."]
-    share = method.calibration_.prevalence
-    return [f"Its probabilities hold where {share:.0%} are cases, as here; predict --prevalence states another share."]
 
 
 @takes_data
@@ -186,32 +173,18 @@ def predict(
     _warn_of_known(share_known)
     if level is not None:
         method.sets_.require(round(level / 100, 6))
-    target = method.target_
-    if target.is_number and (controls is not None or prevalence is not None):
-        raise UsageError("--controls and --prevalence are for two classes; this model predicts a number")
+    told = method.target_.validation
     named = list(listed_people(controls, "controls")) if controls is not None else []
-    if target.is_number:
-        table = predictions(method, with_target_of(method, cohort), adapt=adapt)
-    elif target.is_classes:
-        table = predictions(method, cohort, named, adapt, _shares(prevalence))
-    else:
-        stated = None if prevalence is None else as_number(prevalence, "--prevalence")
-        table = predictions(method, cohort, named, adapt, stated)
+    table = predictions(method, with_target_of(method, cohort), named, adapt, _share(prevalence))
     discard_work(cohort, out)
     show_excluded(cohort.excluded)
-    typer.echo(f"{people_and_scans(table)}, {_predicted(table, method, header)}: {_save(table, out)}")
+    typer.echo(f"{people_and_scans(table)}, {told.predicted(table)}: {_save(table, out)}")
     _show_imputed(table)
     for outside in method.familiarity_.sites_outside(cohort) if method.familiarity_ is not None else ():
         typer.echo(f"{outside}: their order may hold, the level of numbers and probabilities is extrapolated")
-    if target.is_number:
-        _show_number_validation(table, method, external=share_known == 0)
-    elif target.is_classes:
-        _show_class_validation(table, method)
-    else:
-        whose = "as among the training people" if prevalence is None else "as stated"
-        share = float(table["prevalence"].iloc[0])
-        typer.echo(f"Probabilities hold where {share:.1%} of people are cases, {whose}.")
-        _show_validation(table, method, external=share_known == 0)
+    for line in told.shares_used(table, prevalence is not None):
+        typer.echo(line)
+    _show_validation(table, method, external=share_known == 0)
 
 
 def _show_imputed(table: "pd.DataFrame") -> None:
@@ -231,22 +204,6 @@ def _warn_of_known(share: float) -> None:
             "better than those of people never seen, and say nothing about a new site",
             stacklevel=2,
         )
-
-
-def _predicted(table: "pd.DataFrame", method: "TunedMethod", header: dict[str, Any]) -> str:
-    """What was predicted of everybody, in words, with what was used of the new site."""
-    protocols = ", ".join(dict.fromkeys(table["protocol"]))
-    if method.target_.is_number:
-        return f"{method.target_.name} predicted ({protocols})"
-    if method.target_.is_classes:
-        counts = ", ".join(f"{n} {name}" for name, n in table["predicted"].value_counts().items())
-        return f"predicted ({protocols}): {counts}"
-    cases, flagged = int(table["predicted"].sum()), int((table["flags"] != "").sum())
-    unlike = f"; {flagged} unlike the people trained on (column flags)" if flagged else ""
-    from brainroam.data.target import Target
-
-    what = Target.of_description(header.get("target")).condition
-    return f"{cases} predicted {f'with {what}' if what else 'to have the condition'} ({protocols}){unlike}"
 
 
 @takes_data
@@ -348,11 +305,8 @@ def foretell(
     if other is not None:
         as_first = {} if is_study(other) else source.plan.model_dump(include=READING)
         version = source_of(other, as_first).load(require_label=False)
-    share: Any = None
-    if prevalence is not None:
-        share = _shares(prevalence) if "=" in prevalence else as_number(prevalence, "--prevalence")
     book = ledger or out.with_name(LEDGER)
-    forecast = make_forecast(model, cohort, prevalence=share, other=version, after=end_of(book))
+    forecast = make_forecast(model, cohort, prevalence=_share(prevalence), other=version, after=end_of(book))
     forecast.save(out)
     show_excluded(cohort.excluded)
     if labels:
@@ -415,14 +369,16 @@ def _ranked(pathways: "pd.DataFrame", measure: str) -> "list[tuple[str, float]]"
     return list(zip(pathways["region_1"], pathways[measure], strict=True))
 
 
-def _shares(typed: str | None) -> dict[str, float] | None:
-    """HC=0.8,MDD=0.2 by class.
+def _share(typed: str | None) -> float | dict[str, float] | None:
+    """0.1, or HC=0.8,MDD=0.2 by class.
 
-    >>> _shares("HC=0.8,MDD=0.2")
-    {'HC': 0.8, 'MDD': 0.2}
+    >>> _share("0.1"), _share("HC=0.8,MDD=0.2")
+    (0.1, {'HC': 0.8, 'MDD': 0.2})
     """
     if typed is None:
         return None
+    if "=" not in typed:
+        return as_number(typed, "--prevalence")
     parts = [part.rpartition("=") for part in typed.split(",")]
     return {name.strip(): as_number(share, f"the share of {name.strip() or 'a class'}") for name, _, share in parts}
 
@@ -433,20 +389,6 @@ def as_number(text: str, what: str) -> float:
         return float(text)
     except ValueError as error:
         raise UsageError(f"{what} is a number such as 0.1, not {text!r}; of several classes HC=0.8,MDD=0.2") from error
-
-
-def _show_class_validation(table: "pd.DataFrame", method: "TunedMethod") -> None:
-    """Where classes are known: how well they are told apart at each site."""
-    from brainroam.evaluation.tables import people_metrics
-
-    code = {name: k for k, name in enumerate(method.target_.classes)}
-    labelled = table[table["label"].isin(code)] if "label" in table else table.iloc[:0]
-    coded = labelled.assign(**{name: labelled[name].map(code) for name in ("label", "predicted") if name in labelled})
-    for site, here in coded.groupby("site"):
-        metrics = people_metrics(here, method.target_, {"constant": math.nan})
-        auc = "one class only" if math.isnan(metrics["auc"]) else f"AUC {100 * metrics['auc']:.1f} against the rest"
-        people = counted(int(metrics["n"]), "person", "people")
-        typer.echo(f"{visible(str(site))}: {people} whose class is known, {auc}, {metrics['acc']:.0%} called right")
 
 
 def _fit(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
@@ -461,34 +403,18 @@ def _fit(selected: "TunedMethod", cohort: "Cohort", seed: int) -> "TunedMethod":
 
 
 def _show_validation(table: "pd.DataFrame", method: "TunedMethod", external: bool) -> None:
-    """Print what the predictions are worth where diagnoses are known; nothing where none is."""
-    from brainroam.cli.show_study import validation_table
-    from brainroam.evaluation.external import agreement, foretold, validate
+    """Print what the predictions are worth where the truth is known; nothing where it is of nobody."""
+    from brainroam.cli.show import show_validation
+    from brainroam.evaluation.external import agreement, validate
 
-    sites = validate(table)
+    sites = validate(table, method.target_, method.calibration_)
     if sites.empty:
         return
     title = "External validation" if external else "No external validation, as people of the training are among them"
-    typer.echo(f"{title}: {counted(int(sites['n'].sum()), 'person', 'people')} with a known diagnosis")
-    Console(highlight=False).print(validation_table(sites))
-    for sentence in agreement(sites, foretold(method.inner_sites_)) if external else ():
-        typer.echo(sentence)
-
-
-def _show_number_validation(table: "pd.DataFrame", method: "TunedMethod", external: bool) -> None:
-    """The same of a number."""
-    from brainroam.cli.show_study import number_validation_table
-    from brainroam.evaluation.external import number_agreement, validate_number
-
-    target = method.target_
-    line = method.calibration_
-    sites = validate_number(table, target, float(target.inverse(line.mean)), line.slope)
-    if sites.empty:
-        return
-    title = "External validation" if external else "No external validation, as people of the training are among them"
-    typer.echo(f"{title}: {counted(int(sites['n'].sum()), 'person', 'people')} with a known {target.name}")
-    Console(highlight=False).print(number_validation_table(sites))
-    for sentence in number_agreement(sites, target, method.inner_sites_) if external else ():
+    truth = method.target_.validation.truth
+    typer.echo(f"{title}: {counted(int(sites['n'].sum()), 'person', 'people')} with a known {truth}")
+    show_validation(sites, method.target_)
+    for sentence in agreement(sites, method) if external else ():
         typer.echo(sentence)
 
 

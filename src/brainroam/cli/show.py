@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from brainroam.audit import Audit
     from brainroam.data.check import CheckReport, Finding
     from brainroam.data.cohort import Cohort
+    from brainroam.data.target import Target
 
 MAX_WIDTH = 1000
 VERDICTS = {True: ("pass", "green"), None: ("note", "yellow"), False: ("FAIL", "bold red")}
@@ -49,7 +50,8 @@ def show_check(report: "CheckReport") -> None:
     scans = f", {cohort['n_scans']} scans" if cohort["n_scans"] > cohort["n_people"] else ""
     unlabelled = f", {cohort['n_unlabelled']} without a label" if cohort["n_unlabelled"] else ""
     two = "n_cases" in cohort
-    who = f"{cohort['n_cases']} cases, {cohort['n_controls']} controls" if two else cohort["target"]
+    counts = ((cohort[f"n_{name}s"], name) for name in ("case", "control")) if two else ()
+    who = ", ".join(_count(n, name) for n, name in counts) or cohort["target"]
     who += f" (cases: {cohort['condition']})" if cohort.get("condition") else ""
     console.print(
         f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "
@@ -196,3 +198,15 @@ def show_audit(audited: "Audit") -> None:
     leaks = sum(check.passed is False for check in audited.checks)
     console.print(f"\n[bold red]{leaks} failed[/bold red]" if leaks else "\n[green]no leak found[/green]")
     console.print("An audit cannot see: " + "; ".join(audited.cannot_see) + ".", soft_wrap=True, markup=False)
+
+
+def show_validation(sites: "pd.DataFrame", target: "Target") -> None:
+    """Print what predictions are worth at each site where the truth is known (`evaluation.external.validate`)."""
+    about = target.validation
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in about.heads:
+        table.add_column(heading, overflow="fold")
+    for row in sites.itertuples():
+        table.add_row(Text(visible(str(row.site))), *about.cells(row))
+    table.caption, table.caption_justify = about.caption, "left"
+    Console(highlight=False).print(table)

@@ -112,40 +112,6 @@ def _adaptation_table(means: "pd.DataFrame") -> Table:
     return table
 
 
-def validation_table(sites: "pd.DataFrame") -> Table:
-    """What predictions are worth at each site with known diagnoses (`brainroam.evaluation.external.validate`)."""
-    table = _table("site", "people", "AUC", "interval", "BAC", "mean\nprobability", "share\nof cases", "slope", "Brier")
-
-    def shown(value: float, digits: int = 2) -> str:
-        return "-" if math.isnan(value) else f"{value:.{digits}f}"
-
-    for row in sites.itertuples():
-        span = "-" if math.isnan(row.low) else f"{row.low:.2f}-{row.high:.2f}"
-        levels = shown(row.mean_probability), shown(row.share), shown(row.calibration_slope), shown(row.brier, 3)
-        table.add_row(Text(visible(row.site)), str(row.n), shown(row.auc), span, shown(row.balanced_acc), *levels)
-    table.caption = "95 % intervals; BAC balanced accuracy; slope of calibration, 1 is perfect, less is too extreme"
-    table.caption_justify = "left"
-    return table
-
-
-def number_validation_table(sites: "pd.DataFrame") -> Table:
-    """What predictions of a number are worth at each site where it is known, the order of people first."""
-    table = _table(
-        "site", "people", "r", "level\noff by", "scale", "mean\nerror", "of a\nconstant", "in 90 %\ninterval"
-    )
-
-    def shown(value: float, form: str) -> str:
-        return "-" if math.isnan(value) else format(value, form)
-
-    for row in sites.itertuples():
-        errors = amount(row.mae), amount(row.mae_constant), shown(row.covered_90, ".0%")
-        order = shown(row.r, ".2f"), amount(row.level, 2, sign=True), shown(row.scale, ".2f")
-        table.add_row(Text(visible(row.site)), str(row.n), *order, *errors)
-    table.caption = "r within the site; scale: slope of truth on prediction, 1 is right, less is too extreme"
-    table.caption_justify = "left"
-    return table
-
-
 def _over(rows: "pd.DataFrame") -> list[list[str]]:
     """Over how many sites each row is, as a cell of its own where rows are over different ones; else no cell."""
     if not (rows["n_sites"] < rows["of_sites"]).any():

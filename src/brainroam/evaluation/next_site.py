@@ -22,6 +22,7 @@ from brainroam.data.target import Target
 from brainroam.data.target.calibration import Calibration, NumberCalibration
 from brainroam.data.target.sets import PredictionSets
 from brainroam.data.target.shifts import LABELLED, SCALE, STRICT, UNLABELLED, SiteShift, mend, protocol_name
+from brainroam.data.target.sites_two import BALANCED, balanced_metrics
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_records import RunSpec
 from brainroam.evaluation.stats import numbers
@@ -33,7 +34,7 @@ N_DRAWS = 50
 LEAST_LEFT = 5
 KEY = ("method", "adaptation", "site", "seed")
 COVERAGE = ("method", "level", "site", "seed", "n", "covered_cases", "covered_controls", "covered", "decided", "right")
-MEASURED = ("auc", "balanced_acc", "sensitivity", "specificity", "brier", "calibration_in_the_large")
+MEASURED = ("auc", *BALANCED)
 MENDED = ("r", "mae", "off", "scale")
 
 Record = tuple[RunSpec, Mapping[str, Any]]
@@ -210,29 +211,6 @@ def _metrics(label: np.ndarray, score: np.ndarray, strict: Calibration, shift: f
         measured = {"auc": order, **balanced_metrics(label, strict(moved, prevalence=0.5), strict.decide(moved))}
         metrics |= {f"{prefix}{name}": measured[name] for name in MEASURED}
     return metrics
-
-
-def balanced_metrics(label: np.ndarray, probability: np.ndarray, called: np.ndarray) -> dict[str, float]:
-    """What does not move with the share of cases, both classes counting alike; NaN when a class is absent.
-
-    ``balanced_acc``, ``sensitivity``, ``specificity`` of the people called cases (1) or not (0), and of probabilities
-    for a prevalence of one half ``brier`` and ``calibration_in_the_large``, by how much the mean is off one half.
-
-    >>> probability = np.array([0.2, 0.2, 0.8, 0.6])
-    >>> balanced_metrics(np.array([0, 0, 0, 1]), probability, probability >= 0.5)["calibration_in_the_large"]
-    0.0
-    """
-    cases, controls = probability[label == 1], probability[label == 0]
-    if not (len(cases) and len(controls)):
-        return dict.fromkeys(MEASURED[1:], float("nan"))
-    sensitivity, specificity = float(np.mean(called[label == 1])), 1 - float(np.mean(called[label == 0]))
-    return {
-        "balanced_acc": (sensitivity + specificity) / 2,
-        "sensitivity": sensitivity,
-        "specificity": specificity,
-        "brier": float(((1 - cases) ** 2).mean() + (controls**2).mean()) / 2,
-        "calibration_in_the_large": float(abs((cases.mean() + controls.mean()) / 2 - 0.5)),
-    }
 
 
 def coverage(records: Iterable[Record]) -> pd.DataFrame:

@@ -90,7 +90,7 @@ class PipelineAgreement:
     def widen(
         self, expected: Mapping[str, Mapping[str, float]], attenuated: Mapping[str, float]
     ) -> dict[str, dict[str, float]]:
-        """Intervals of a forecast (`brainroam.evaluation.forecast.expected_measures`) for the new version.
+        """Intervals of a forecast (`brainroam.data.target.outlook.expected_areas`) for the new version.
 
         The AUC may fall to that of r times the probit (``attenuated``); balanced accuracy b by f (2 b - 1), with f the
         share who change class; the level moves by as much as the mean probability, either way, and the Brier score by

@@ -19,9 +19,6 @@ from brainroam.data.readers.roles import USUAL
 from brainroam.data.readers.tables import is_table, read_table
 from brainroam.data.readers.values import fold, is_empty, numbers, one_spelling
 from brainroam.data.target import TWO_CLASSES, Target
-from brainroam.data.target.calibration import to_prevalence
-from brainroam.data.target.order import correlations, is_constant, macro_auc
-from brainroam.data.target.shifts import MEASURES, site_measures
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.forecast import NAMES, Forecast, ForecastError, fitted_model, foretell, model_digest
 from brainroam.evaluation.run_records import plain
@@ -73,29 +70,25 @@ class Reveal:
 
     def sentences(self) -> Iterator[str]:
         """A sentence for each site, then notes."""
-        order = self.forecast.order
+        order, alike = self.forecast.order, self.forecast.target.outlook.alike
         for row in self.table[self.table["measure"] == order].itertuples():
             unlike = "; the forecast said that its people are unlike those trained on"
-            yield f"{row.site}: {_judge(row)}{unlike * (row.site in self.forecast.unlike)}"
+            yield f"{row.site}: {_judge(row, alike)}{unlike * (row.site in self.forecast.unlike)}"
         others = self.table[(self.table["measure"] != order) & self.table["inside_95"].notna()]
         if len(others):
             outside = others[~others["inside_95"].astype(bool)]
             misses = [f"{NAMES[row.measure]} at {row.site} ({_gap(row, 95)})" for row in outside.itertuples()]
             rest = f"outside: {', '.join(misses)}" if misses else "none outside"
-            target = self.forecast.target
-            which = "Mean error" if target.is_number else "Balanced accuracy, level and Brier score"
-            which = "Balanced accuracy" if target.is_classes else which
-            yield f"{which}, 95 % intervals: {rest}"
+            yield f"{self.forecast.target.outlook.rest}, 95 % intervals: {rest}"
         yield from self.notes
 
 
-def _judge(row: Any) -> str:
+def _judge(row: Any, alike: str) -> str:
     name = NAMES[row.measure]
     if not row.n_judged:
         return "nobody has a diagnosis"
     if not np.isfinite(row.observed):
-        same = "of one class" if row.measure in ("auc", "balanced_acc") else "with one value"
-        return f"{counted(row.n_judged, 'person', 'people')} {same}, so there is no {name} to judge by"
+        return f"{counted(row.n_judged, 'person', 'people')} {alike}, so there is no {name} to judge by"
     if not np.isfinite(row.low_95):
         return f"{name} {row.observed:.2f}; no {name} had been foretold"
     measured = f"{name} {row.observed:.2f}, foretold {row.expected:.2f} (95 %: {row.low_95:.2f} to {row.high_95:.2f})"
@@ -164,80 +157,21 @@ def reveal(
     time = time or datetime.now(UTC).isoformat(timespec="seconds")
     if time < forecast.content["made"]["time"]:
         notes.append("The labels were opened before the forecast was made, by the clocks of the computers")
-    measured = pd.DataFrame(_measure(forecast, people.dropna(subset="label")))
-    if forecast.target.is_two_classes:
-        notes += _other_shares(measured, judged_of["sum"], forecast.content["prevalence"]["value"])
+    outlook, threshold = forecast.target.outlook, forecast.content["model"]["threshold"]
+    share = (forecast.content["prevalence"] or {}).get("value")
+    measured = pd.DataFrame(outlook.observed(people.dropna(subset="label"), threshold, share))
+    notes += outlook.doubts(measured, judged_of["sum"], share)
     table = forecast.table.merge(measured, on=["site", "measure"], how="left")
     table.insert(2, "n_judged", table["site"].map(judged_of["sum"]))
     for percent in (80, 95):
         inside = table["observed"].between(table[f"low_{percent}"], table[f"high_{percent}"])
         judged = table[["observed", f"low_{percent}"]].notna().all(axis=1)
         table[f"inside_{percent}"] = inside.astype(object).where(judged, None)
-    kind = float if forecast.target.is_number else int
+    kind = forecast.target.label_type
     judged_by = content_hash(
         sorted([s, None if pd.isna(y) else kind(y)] for s, y in people[["subject", "label"]].values)
     )
     return Reveal(forecast, table, judged_by, time, notes)
-
-
-def _measure(forecast: Forecast, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """What is observed at each site; a person with several scans counts once, with the mean of them."""
-    content = forecast.content
-    if forecast.target.is_number:
-        yield from _measure_number(forecast.target, people)
-        return
-    if forecast.target.is_classes:
-        yield from _measure_classes(forecast.target, people)
-        return
-    half = to_prevalence(people["probability"].to_numpy(), content["prevalence"]["value"], 0.5)
-    each = people.assign(half=half).groupby(["site", "person"])[["score", "half", "label"]].mean().reset_index()
-    for site, here in each.groupby("site"):
-        y, score = here["label"].to_numpy().round().astype(int), here["score"].to_numpy()
-        called = (score >= content["model"]["threshold"]).astype(int)
-        measures = site_measures(y, score, called, here["half"].to_numpy())
-        for name in ("auc", *MEASURES):
-            yield {"site": site, "measure": name, "n_cases": measures["n_cases"], "observed": measures[name]}
-
-
-def _other_shares(measured: pd.DataFrame, n_judged: pd.Series, share: float) -> Iterator[str]:
-    """Sites where an AUC says less than half of what it was foretold to say, by 1 / (1 / cases + 1 / controls)."""
-    for row in measured[measured["measure"] == "auc"].dropna(subset="observed").itertuples():
-        n = int(n_judged[row.site])
-        if row.n_cases * (n - row.n_cases) < share * (1 - share) * n**2 / 2:
-            yield (
-                f"{row.site}: {row.n_cases:.0f} of {n} people are cases, foretold with {share:.0%}: with so few of one "
-                "class the AUC scatters more than its interval allows for"
-            )
-
-
-def _measure_number(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The correlation and the mean error, on the scale that was learned on."""
-    each = people.groupby(["site", "person"])[["score", "predicted", "label"]].mean().reset_index()
-    for site, here in each.groupby("site"):
-        true = target.forward(here["label"].to_numpy(dtype=float))
-        error = target.forward(here["predicted"].to_numpy(dtype=float)) - true
-        r = np.nan if is_constant(true) else float(correlations(true, here["score"].to_numpy()))
-        measures = {"r": r, "mean_error": float(error.mean())}
-        for name, value in measures.items():
-            yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
-
-
-def _measure_classes(target: Target, people: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The mean AUC of the classes of a site, and the mean share of them that is called right.
-
-    Somebody with several scans is called what most of them are; the first of these in the order of the classes.
-    """
-    names = [f"score_{name}" for name in target.classes]
-    people = people.assign(called=people["predicted"].map({name: k for k, name in enumerate(target.classes)}))
-    how: dict[str, Any] = {**dict.fromkeys(names, "mean"), "label": "first", "called": lambda one: one.mode().iloc[0]}
-    each = people.groupby(["site", "person"]).agg(how).reset_index()
-    for site, here in each.groupby("site"):
-        code, called = here["label"].to_numpy().astype(int), here["called"].to_numpy()
-        right = [float(np.mean(called[code == k] == k)) for k in np.unique(code)]
-        auc = float(macro_auc(code, here[names].to_numpy(dtype=float))) if len(right) > 1 else np.nan
-        measures = {"auc": auc, "balanced_acc": float(np.mean(right)) if len(right) > 1 else np.nan}
-        for name, value in measures.items():
-            yield {"site": site, "measure": name, "n_cases": np.nan, "observed": value}
 
 
 def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.DataFrame:
@@ -247,47 +181,42 @@ def labels_of(labels: Any, target: Target = TWO_CLASSES, **options: Any) -> pd.D
     [1.0, 0.0]
     """
     if isinstance(labels, str | Path):
-        path = Path(labels).expanduser()
-        if not (is_table(path) and path.is_file()):
-            labels = load_cohort(path, require_label=False, **options)
-        elif not target.is_two_classes:
-            named = _column_of(path, options.get("label_col", target.name))
-            return named.assign(label=_encode(named["label"], target))
-        else:
-            unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
-            table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
-            if table["label"].isna().all():
-                raise DataError(f"{path} has no diagnosis of anybody; name its column with --option label_col=NAME")
-            return table[["subject", "label"]]
+        labels = Path(labels).expanduser()
+        if not (is_table(labels) and labels.is_file()):
+            labels = load_cohort(labels, require_label=False, **options)
     if isinstance(labels, Cohort):
-        diagnoses = labels.table[["subject", "label"]].assign(digest=labels.block_digests)
-        _require_target(labels.target, target)
-        if not labels.target.is_two_classes and labels.target.classes:
-            names = diagnoses["label"].map(dict(enumerate(labels.target.classes)))
-            return diagnoses.assign(label=_encode(names, target))
-        return diagnoses
+        target.require_same(labels.target)
+        label = target.recoded(labels.table["label"], labels.target)
+        return labels.table[["subject"]].assign(label=label, digest=labels.block_digests)
+    of_table, of_values = (_cases_of, _codes) if target.is_two_classes else (_column_of, _encode)
+    if isinstance(labels, Path):
+        return of_table(labels, target, options)
     if isinstance(labels, Mapping | pd.Series):
         labels = {"subject": list(labels.keys()), "label": list(labels.values())}
     table = pd.DataFrame(labels)
     if not {"subject", "label"} <= set(table):
         raise DataError(f"labels need the columns subject and label; there are {listed(table.columns)}")
-    table = table.assign(subject=table["subject"].astype(str))
-    if not target.is_two_classes:
-        return table.assign(label=_encode(table["label"], target))
-    values = table["label"].dropna().unique()
-    if not set(values) <= {0, 1}:
-        raise DataError(f"labels are 1 for cases, 0 for controls, or empty; there are {listed(values)}: code them so")
-    return table.assign(label=table["label"].astype(float))
+    return table.assign(subject=table["subject"].astype(str), label=of_values(table["label"], target))
 
 
-def _require_target(here: Target, foretold: Target) -> None:
-    """Refuse a cohort whose labels are of another target."""
-    if foretold.is_two_classes and not here.is_two_classes:
-        raise DataError(f"the forecast is of two classes, and these data tell {here.name}; load them without a target")
-    named = not foretold.is_two_classes and foretold.name != "y"  # which stands for what a model of arrays predicts
-    if here.kind != foretold.kind or (named and here.name != foretold.name):
-        option = f"{foretold.name}:{foretold.kind}"
-        raise DataError(f"these data do not say what {foretold.name} is; name it with --target {option}")
+def _codes(values: pd.Series, target: Target) -> pd.Series:
+    """Labels of two classes, which have to be coded."""
+    strange = set(values.dropna().unique()) - {0, 1}
+    if strange:
+        raise DataError(
+            f"labels are 1 for cases, 0 for controls, or empty; there are {listed(values.dropna().unique())}: code "
+            "them so"
+        )
+    return values.astype(float)
+
+
+def _cases_of(path: Path, target: Target, options: Mapping[str, Any]) -> pd.DataFrame:
+    """``subject`` and ``label`` of a table of people whose diagnoses their readers know."""
+    unread = dict.fromkeys(("age_col", "sex_col", "mean_fd_col", "site_col"), "none")
+    table = read_participants([path], Columns(**{**unread, **options}), require_label=False, site_known=True)
+    if table["label"].isna().all():
+        raise DataError(f"{path} has no diagnosis of anybody; name its column with --option label_col=NAME")
+    return table[["subject", "label"]]
 
 
 def _encode(values: pd.Series, target: Target) -> pd.Series:
@@ -306,16 +235,16 @@ def _encode(values: pd.Series, target: Target) -> pd.Series:
     return codes
 
 
-def _column_of(path: Path, column: str) -> pd.DataFrame:
-    """``subject`` and the values of a column of a table."""
-    table = read_table(path)
+def _column_of(path: Path, target: Target, options: Mapping[str, Any]) -> pd.DataFrame:
+    """``subject`` and ``label`` of a table with a column for the target."""
+    table, column = read_table(path), options.get("label_col", target.name)
     column = next((str(name) for name in table if fold(str(name)) == fold(column)), column)
     if column not in table:
         raise DataError(
             f"{path} has no column {column!r}; name it with --option label_col=NAME: {listed(table.columns)}"
         )
     subject = next((name for name in table if str(name).lower() in USUAL["subject"]), table.columns[0])
-    return pd.DataFrame({"subject": table[subject].astype(str), "label": table[column]})
+    return pd.DataFrame({"subject": table[subject].astype(str), "label": _encode(table[column], target)})
 
 
 def _require_people(people: pd.DataFrame, diagnoses: pd.DataFrame) -> list[str]:

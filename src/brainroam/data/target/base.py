@@ -23,11 +23,13 @@ from brainroam.data.target.readout import Readout, Scored
 from brainroam.data.target.request import TWO, TargetRequest
 from brainroam.data.target.turning import Turning, mirrored
 from brainroam.data.target.within import Coded
-from brainroam.errors import DataError
+from brainroam.errors import DataError, UsageError, listed
 
 if TYPE_CHECKING:
     from brainroam.data.target.figures import Shown
     from brainroam.data.target.orders import Models, Order
+    from brainroam.data.target.outlook import Outlook
+    from brainroam.data.target.validation import Validation
 
 
 class Place(NamedTuple):
@@ -240,6 +242,43 @@ class Target:
     def entry(self, key: str = "target") -> dict[str, Any]:
         """The entry of a file that says what is predicted; of two classes none, which a file without one stands for."""
         return {key: self.described()}
+
+    @property
+    def called(self) -> str:
+        """What a forecast is of."""
+        return self.name
+
+    def require_two_classes(self, what: str) -> None:
+        """Refuse what is made for two classes only: "another pipeline belongs to forecasts of"."""
+        raise UsageError(f"{what} two classes; {self.name} is: {self.kind}")
+
+    @property
+    def validation(self) -> "Validation":
+        """What is said of predictions, and against the truth."""
+        raise NotImplementedError
+
+    @property
+    def outlook(self) -> "Outlook":
+        """What is foretold of a new site, and observed there."""
+        raise NotImplementedError
+
+    label_type: ClassVar[type] = int  # of what is true of a person
+
+    def require_same(self, here: "Target") -> None:
+        """Refuse data that do not tell this target."""
+        named = self.name != "y"  # which stands for what a model of arrays predicts
+        if here.kind != self.kind or (named and here.name != self.name):
+            raise DataError(f"these data do not say what {self.name} is; name it with --target {self.name}:{self.kind}")
+
+    def recoded(self, label: pd.Series, here: "Target") -> pd.Series:
+        """Labels of such data by the codes of this target: classes and steps have names."""
+        if not self.classes:
+            return label
+        code = {name: float(k) for k, name in enumerate(self.classes)}
+        strange = [name for k, name in enumerate(here.classes) if name not in code and (label == k).any()]
+        if strange:
+            raise DataError(f"{self.name} is one of {listed(self.classes)}, not {listed(strange)}")
+        return label.map({k: code.get(name) for k, name in enumerate(here.classes)})
 
     def request(self) -> dict[str, Any] | None:
         """How to ask new data for the same target; None where their readers know it."""

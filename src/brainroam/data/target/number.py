@@ -16,8 +16,10 @@ from brainroam.data.target.figures import INTERVAL, NEXT, Shown, amount, span_of
 from brainroam.data.target.number_readout import ReadoutOfNumber
 from brainroam.data.target.order import mean_order, sites_with_numbers
 from brainroam.data.target.orders import Correlation
+from brainroam.data.target.outlook import OutlookOfNumber
 from brainroam.data.target.request import NUMBER, ORDERED, TargetRequest
 from brainroam.data.target.turning import mirrored
+from brainroam.data.target.validation import ValidationOfNumber
 from brainroam.data.target.within import Coded, coded_number
 from brainroam.errors import DataError
 
@@ -35,6 +37,7 @@ class Number(Target):
     kind = NUMBER
     is_number = True
     readout = ReadoutOfNumber
+    label_type = float
     coding = NumberCoded()
 
     def association(self, values: np.ndarray, label: np.ndarray) -> Association:
@@ -113,6 +116,16 @@ class Number(Target):
     def counted(self, label: pd.Series) -> str:
         """From the least to the most."""
         return f"{self.name} {label.min():.4g} to {label.max():.4g}"
+
+    @property
+    def validation(self) -> ValidationOfNumber:
+        """What is said of predictions, and against the truth."""
+        return ValidationOfNumber(self)
+
+    @property
+    def outlook(self) -> OutlookOfNumber:
+        """The correlation and the mean error."""
+        return OutlookOfNumber(self)
 
     def spoiled(self, label: np.ndarray) -> np.ndarray:
         """Mirrored on the scale it is learned on, so that what is linear in it turns round."""

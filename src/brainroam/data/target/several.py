@@ -16,10 +16,12 @@ from brainroam.data.target.figures import INTERVAL, NEXT, Shown, points, span
 from brainroam.data.target.labels import is_control, stratified_fifths
 from brainroam.data.target.order import macro_auc
 from brainroam.data.target.orders import MacroAreas
+from brainroam.data.target.outlook import OutlookOfClasses
 from brainroam.data.target.request import CLASSES
 from brainroam.data.target.several_readout import ReadoutOfClasses
 from brainroam.data.target.sites_several import one_sided
 from brainroam.data.target.turning import Turning, swapping
+from brainroam.data.target.validation import ValidationOfClasses
 from brainroam.errors import UsageError, listed
 
 if TYPE_CHECKING:
@@ -99,6 +101,16 @@ class Classes(Target):
     def scores_of(self, table: pd.DataFrame) -> np.ndarray:
         """Scores (n, K)."""
         return table[self.score_columns].to_numpy(dtype=float)
+
+    @property
+    def validation(self) -> ValidationOfClasses:
+        """What is said of predictions, and against the truth."""
+        return ValidationOfClasses(self)
+
+    @property
+    def outlook(self) -> OutlookOfClasses:
+        """The mean AUC against the rest, and balanced accuracy."""
+        return OutlookOfClasses(self)
 
     def in_line(self, score: np.ndarray) -> np.ndarray:
         """Each class without its mean."""

@@ -18,6 +18,7 @@ METRICS = (
     "calibration_slope",
     "calibration_intercept",
 )
+BALANCED = ("balanced_acc", "sensitivity", "specificity", "brier", "calibration_in_the_large")
 SURE = 1e-6  # probabilities are held this far from 0 and 1 before their logit is taken
 
 
@@ -141,3 +142,26 @@ def _spread(values: np.ndarray, weights: np.ndarray, mean: float) -> float:
     if len(values) < 2 or k <= 1:
         return float("nan")
     return float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / (1 - 1 / k)))
+
+
+def balanced_metrics(label: np.ndarray, probability: np.ndarray, called: np.ndarray) -> dict[str, float]:
+    """What does not move with the share of cases, both classes counting alike; NaN when a class is absent.
+
+    ``balanced_acc``, ``sensitivity``, ``specificity`` of the people called cases (1) or not (0), and of probabilities
+    for a prevalence of one half ``brier`` and ``calibration_in_the_large``, by how much the mean is off one half.
+
+    >>> probability = np.array([0.2, 0.2, 0.8, 0.6])
+    >>> balanced_metrics(np.array([0, 0, 0, 1]), probability, probability >= 0.5)["calibration_in_the_large"]
+    0.0
+    """
+    cases, controls = probability[label == 1], probability[label == 0]
+    if not (len(cases) and len(controls)):
+        return dict.fromkeys(BALANCED, float("nan"))
+    sensitivity, specificity = float(np.mean(called[label == 1])), 1 - float(np.mean(called[label == 0]))
+    return {
+        "balanced_acc": (sensitivity + specificity) / 2,
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "brier": float(((1 - cases) ** 2).mean() + (controls**2).mean()) / 2,
+        "calibration_in_the_large": float(abs((cases.mean() + controls.mean()) / 2 - 0.5)),
+    }

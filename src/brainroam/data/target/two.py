@@ -16,10 +16,13 @@ from brainroam.data.target.figures import INTERVAL, NEXT, Shown, points, span
 from brainroam.data.target.labels import stratified_fifths
 from brainroam.data.target.order import aucs
 from brainroam.data.target.orders import Areas
+from brainroam.data.target.outlook import OutlookOfTwo
 from brainroam.data.target.request import TWO
 from brainroam.data.target.sites_several import one_sided
 from brainroam.data.target.two_readout import ReadoutOfTwo
+from brainroam.data.target.validation import ValidationOfTwo
 from brainroam.data.target.weights import JUDGED
+from brainroam.errors import DataError
 
 if TYPE_CHECKING:
     from brainroam.data.target.orders import Models
@@ -111,6 +114,35 @@ class TwoClasses(Target):
     def entry(self, key: str = "target") -> dict[str, Any]:
         """None: a file that does not say what is predicted is of two classes."""
         return {}
+
+    @property
+    def called(self) -> str:
+        """Whatever they are called."""
+        return TWO
+
+    def require_two_classes(self, what: str) -> None:
+        """They are."""
+
+    def require_same(self, here: Target) -> None:
+        """Any two classes."""
+        if here.kind != TWO:
+            raise DataError(
+                f"the forecast is of two classes, and these data tell {here.name}; load them without a target"
+            )
+
+    def recoded(self, label: pd.Series, here: Target) -> pd.Series:
+        """As they are: 1 is the condition, whatever it is called."""
+        return label
+
+    @property
+    def validation(self) -> ValidationOfTwo:
+        """What is said of predictions, and against the truth."""
+        return ValidationOfTwo(self)
+
+    @property
+    def outlook(self) -> OutlookOfTwo:
+        """AUC, balanced accuracy, level and Brier score."""
+        return OutlookOfTwo(self)
 
     def request(self) -> dict[str, Any] | None:
         """None: readers of people know their diagnoses."""
