@@ -195,10 +195,9 @@ def few_people(cohort: Cohort) -> Cohort:
     if len(sites) < 2:
         return cohort
     people = cohort.table[cohort.table["site"].isin(sites)]
-    if cohort.target.is_number:
-        some = people.groupby("site").head(2 * MOST_OF_A_CLASS)
-    else:
-        some = people.groupby(["site", "label"]).head(MOST_OF_A_CLASS)
+    kinds = cohort.target.order.strata(people["label"].to_numpy())
+    most = max(2 * MOST_OF_A_CLASS // len(np.unique(kinds)), MOST_OF_A_CLASS)
+    some = people.groupby([people["site"], kinds]).head(most)
     return cohort.subset(np.sort(some.index.to_numpy()))
 
 

@@ -49,8 +49,7 @@ from brainroam.audit.spoiling import (
     without_regions,
 )
 from brainroam.data.cohort import Cohort
-from brainroam.data.folds import Fold, hold_out, judgeable_sites
-from brainroam.data.target.order import sites_with_numbers
+from brainroam.data.folds import Fold, hold_out
 from brainroam.errors import DataError, counted, listed
 from brainroam.evaluation.checks import Check
 from brainroam.methods.base import Method
@@ -404,19 +403,15 @@ def held_out(cohort: Cohort, seed: int) -> Fold:
     """The fold of a site with both classes, drawn by the seed."""
     usable = usable_sites(cohort)
     if not usable:
-        who = "people who differ in it" if cohort.target.is_number else "two classes in it and two elsewhere"
-        raise DataError(f"no site can be held out with {who}")
+        raise DataError(f"no site can be held out with {cohort.target.order.differ}")
     name = usable[np.random.default_rng(seed).integers(len(usable))]
     return hold_out(cohort.table["site"].to_numpy(), [name])
 
 
 def usable_sites(cohort: Cohort) -> list[str]:
     """The sites with both classes in them and both classes elsewhere; of a number, with people who differ in it."""
-    site = cohort.table["site"].to_numpy()
-    if cohort.target.is_number:
-        several = {str(site[here[0]]) for here in sites_with_numbers(cohort.targets, site)}
-        return [name for name in cohort.sites if name in several and np.ptp(cohort.targets[site != name]) > 0]
-    return judgeable_sites(site, cohort.targets)
+    site, truth = cohort.table["site"].to_numpy(), cohort.targets
+    return [str(name) for name in cohort.target.ordered_sites(truth, site) if len(set(truth[site != name])) >= 2]
 
 
 def gap(ours: np.ndarray, theirs: np.ndarray, among: np.ndarray | None = None) -> float:

@@ -21,17 +21,11 @@ from brainroam.core.deconfound import SiteDeconfounder
 from brainroam.data.check import find_duplicates
 from brainroam.data.cohort import Cohort
 from brainroam.data.people import people_of, persons
-from brainroam.data.target import Target
-from brainroam.data.target.order import LEAST, correlations, macro_auc
 from brainroam.errors import EmptyScaffoldError, listed
 from brainroam.evaluation.checks import Check
 from brainroam.evaluation.runner import evaluate
 from brainroam.evaluation.splits import SiteStratifiedKFold, folds
-from brainroam.evaluation.stats import classes, numbers
-from brainroam.evaluation.stats.classes import equivalent_sizes
 from brainroam.evaluation.stats.compare import summarise
-from brainroam.evaluation.stats.metrics import auc, mean_over_sites, site_weights
-from brainroam.evaluation.stats.numbers import weights_of
 from brainroam.methods.base import score_shape
 from brainroam.methods.edge_features import EdgeFeatures
 from brainroam.methods.linear import principal_axes
@@ -76,7 +70,7 @@ def site_decodability(cohort: Cohort, seed: int = 0) -> Check:
     covariates = table[[name for name in cohort.covariate_names if table[name].notna().any()]]
     scores: dict[str, list[np.ndarray]] = {"before": [], "after": []}
     edges = cohort_edges(cohort, "pearson")
-    label = np.zeros(len(cohort), dtype=int) if cohort.target.is_number else cohort.targets.astype(int)
+    label = cohort.target.order.strata(cohort.targets).astype(int)
     for train, test in SiteStratifiedKFold(N_FOLDS, random_state=seed).split(edges, label, site):
         features = EdgeFeatures("pearson")
         trained, new = features.fit_transform(cohort.subset(train)), features.transform(cohort.subset(test))
@@ -108,15 +102,9 @@ def confounds_only(cohort: Cohort) -> Check:
         return Check("confounds-only", "", None, float("nan"), 0.5, text)
     results = evaluate(cohort, ["confounds"], tuning="fast", parameters={"covariates": names})
     words = listed([CONFOUNDS[name] for name in names])
-    if cohort.target.is_number:
-        number = numbers.verdict(numbers.average_seeds(results.scores))
-        return _judge_confounds(f"{words} alone: correlation", number.r, 0.0, number.low, number.high, number.reason)
-    if cohort.target.is_classes:
-        macro, _ = classes.summary(classes.average_seeds(results.scores, cohort.target), cohort.target)
-        return _judge_confounds(f"{words} alone: macro AUC", macro.mean, 0.5, macro.low, macro.high, macro.reason)
-    row = summarise(results.scores, results.predictions).iloc[0]
-    limits = float(row["auc_low"]), float(row["auc_high"])
-    return _judge_confounds(f"{words} alone: AUC", float(row["auc"]), 0.5, *limits, row["reason"])
+    row, order = summarise(results.scores, results.predictions, cohort.target).iloc[0], cohort.target.order
+    mean, low, high = (float(row[name]) for name in (order.figure.name, *order.ends))
+    return _judge_confounds(f"{words} alone: {order.word}", mean, order.figure.chance, low, high, row["reason"])
 
 
 def _judge_confounds(measured: str, value: float, chance: float, low: float, high: float, reason: str) -> Check:
@@ -176,27 +164,18 @@ def held_out_scores(
 
 
 def mean_order(candidate: Candidate, cohort: Cohort, seed: int = 0) -> float:
-    """Mean over held-out sites of their AUC (of several classes the mean over them, each against the rest), or of the
-    correlation with a number (sites of four people or more), with the weights of sites that studies have.
+    """Mean over held-out sites of the order of their people, as in a study: the AUC, or r.
 
     A person counts once, with the mean score of the scans.
     """
+    target, order = cohort.target, cohort.target.order
     names = [name for name in ("subject", "person", "site", "label") if name in cohort.table]
-    columns = [f"score_{k}" for k in range(len(cohort.target.classes))] if cohort.target.is_classes else "score"
-    table = cohort.table[names].assign(**dict.fromkeys([columns] if isinstance(columns, str) else columns, np.nan))
+    table = cohort.table[names].assign(**dict.fromkeys(target.score_columns, np.nan))
     for _, test, scores in held_out_scores(candidate, cohort, seed):
-        table.loc[test, columns] = scores
-    people = people_of(table.dropna(subset=columns))
-    sites = [(here["label"].to_numpy(), here[columns].to_numpy()) for _, here in people.groupby("site")]
-    if cohort.target.is_number:
-        large = [(cohort.target.forward(label), score) for label, score in sites if len(label) >= LEAST]
-        large = [(t, score) for t, score in large if np.ptp(t) > 0]
-        weights = weights_of(np.array([len(t) for t, _ in large]))
-        return mean_over_sites([float(correlations(t, score)) for t, score in large], weights)
-    measured = macro_auc if cohort.target.is_classes else auc
-    counts = np.array([np.bincount(label.astype(int), minlength=len(cohort.target.classes) or 2) for label, _ in sites])
-    m = equivalent_sizes(counts) if cohort.target.is_classes else counts.min(axis=1)
-    return mean_over_sites([float(measured(label, score)) for label, score in sites], site_weights(m, m))
+        table.loc[test, target.score_columns] = np.column_stack(list(target.score_table(scores).values()))
+    people = people_of(table.dropna(subset=target.score_columns)).groupby("site")
+    found = [order.at_site(here["label"].to_numpy(), target.scores_of(here)) for _, here in people]
+    return order.figure.mean(*np.array(found).T)
 
 
 def shuffle_checks(
@@ -243,22 +222,15 @@ def permutation_checks(
     ours = isinstance(item, MethodCandidate) and is_ours(item.info)
     run: Callable[..., float] = partial(_called, item) if ours else processes.of(item)
     with nullcontext() if cohort.on_disk else cohort.features.kept_in(processes.folder / "features"):
-        measure, chance = _measure(cohort.target)
+        order = cohort.target.order
         real = run(mean_order, cohort, seed)
-        advance(f"{item.name}: {measure} {real:.3f}")
+        advance(f"{item.name}: {order.word} {real:.3f}")
         scores = []
         for k in range(permutations):
             scores.append(run(mean_order, permuted_within_site(cohort, seed + k), seed))
-            advance(f"{item.name}: {measure} {scores[-1]:.3f} with permuted labels")
-    yield from shuffle_checks(item.name, real, scores, measure, chance)
+            advance(f"{item.name}: {order.word} {scores[-1]:.3f} with permuted labels")
+    yield from shuffle_checks(item.name, real, scores, order.word, order.figure.chance)
 
 
 def _called(item: Candidate, function: Callable[..., float], cohort: Cohort, *args: Any) -> float:
     return function(item, cohort, *args)
-
-
-def _measure(target: Target) -> tuple[str, float]:
-    """The name of what `mean_order` measures, and its value by chance."""
-    if target.is_number:
-        return "correlation", 0.0
-    return ("macro AUC" if target.is_classes else "AUC"), 0.5

@@ -238,9 +238,8 @@ def explain(
     read = parts_read(method.model_, cohort)
     for name, (part, people) in read.items():
         explanation = Explanation.of_model(part, people, top)
-        if method.target_.is_classes:
-            called = "the class with a person's highest score" if explanation.kind == "scaffold" else "the last class"
-            typer.echo(f"of several classes, contributions are those to {called} ({', '.join(method.target_.classes)})")
+        for line in method.target_.explained(explanation.kind):
+            typer.echo(line)
         for path in write_explanation(explanation, out / name):
             typer.echo(f"wrote {path}")
         columns = people.measure == "table"

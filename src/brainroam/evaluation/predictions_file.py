@@ -340,14 +340,13 @@ def _with_labels(table: pd.DataFrame, rows: pd.DataFrame, target: Target, path: 
     if "label" in table:
         differ = ~np.isclose(table["label"], rows["label"], rtol=1e-6) & ~unlabelled
         if differ.any():
-            why = "are cases and controls exchanged, or ids" if target.is_two_classes else f"is it of {target.name}"
+            why = target.doubt
             raise ReaderError(
                 f"{path} and the study disagree about the label of {counted(int(differ.sum()), 'row', 'rows')}: "
                 f"{listed(table['subject'][differ].unique())}; {why}?"
             )
-    if "label" not in table or target.is_number:  # numbers may be rounded in the file
-        table["label"] = rows["label"].where(~unlabelled, table.get("label", np.nan))
-    return table.assign(label=table["label"].astype(float if target.is_number else int))
+    label = rows["label"].where(~unlabelled, table.get("label", np.nan))  # numbers may be rounded in the file
+    return table.assign(label=label.astype(target.label_type))
 
 
 def _with_sites(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> pd.DataFrame:

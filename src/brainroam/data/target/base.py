@@ -301,6 +301,15 @@ class Target:
         """How many people there are, ``n``, and of whom."""
         return {"n": len(label)}
 
+    def explained(self, kind: str) -> list[str]:
+        """What contributions of a kind of explanation are contributions to, where that is not one score."""
+        return []
+
+    @property
+    def doubt(self) -> str:
+        """Why labels of a file may not be those of a study."""
+        return f"is it of {self.name}"
+
     def in_line(self, score: np.ndarray) -> np.ndarray:
         """All scores (n,) or (n K,) in one line, to be compared with others of the same people."""
         return score

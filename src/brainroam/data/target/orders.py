@@ -76,6 +76,8 @@ class Order:
     rule: ClassVar[str]  # of the mean over sites
     needs: ClassVar[str]  # what a site needs to take part
     lacking: ClassVar[str]  # what a site without a figure is like
+    word: ClassVar[str]  # what the figure is called in a sentence
+    differ: ClassVar[str] = "two classes in it and two elsewhere"  # what it takes to hold a site out
     few: ClassVar[str]  # what a small site has
     nothing: ClassVar[str]  # why there is no figure, in two words
     mean_of: ClassVar[str]  # what a mean over so many sites is called
@@ -189,6 +191,7 @@ class Areas(Order):
     rule = f"mean over sites, each weighted by its people of the rarer class, {FULL} at most"
     needs = "two cases and two controls"
     lacking = "has the same label"
+    word = "AUC"
     few = f"Fewer than {JUDGED} cases or controls"
     nothing = "one class only"
     mean_of = "mean AUC over {} held-out sites"
@@ -286,6 +289,7 @@ class MacroAreas(Areas):
     needs = "two people of two classes"
     lacking = "is of the same class"
     mean_of = "mean AUC of each class against the rest over {} held-out sites"
+    word = "macro AUC"
     few = f"People of two classes who say less than {JUDGED} of each"
     ends = ("low", "high")
     groups = ", as many of each class"
@@ -376,6 +380,7 @@ class Correlation(Order):
     rule = f"mean over sites, each weighted by its people, {2 * FULL} at most, on Fisher's z"
     needs = f"{LEAST} people who differ in the target"
     lacking = "has the same value, or fewer than four have one"
+    word, differ = "correlation", "people who differ in it"
     few = f"Fewer than {2 * JUDGED} people"
     nothing = "nobody to order"
     mean_of = "mean correlation within {} held-out sites"

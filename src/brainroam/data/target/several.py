@@ -112,6 +112,11 @@ class Classes(Target):
         """The mean AUC against the rest, and balanced accuracy."""
         return OutlookOfClasses(self)
 
+    def explained(self, kind: str) -> list[str]:
+        """One class has to be chosen."""
+        called = "the class with a person's highest score" if kind == "scaffold" else "the last class"
+        return [f"of several classes, contributions are those to {called} ({', '.join(self.classes)})"]
+
     def in_line(self, score: np.ndarray) -> np.ndarray:
         """Each class without its mean."""
         return (score - score.mean(axis=0)).ravel()

@@ -107,6 +107,8 @@ class TwoClasses(Target):
         """How many have the condition."""
         return counted
 
+    doubt = "are cases and controls exchanged, or ids"  # type: ignore[assignment]
+
     def how_many(self, label: np.ndarray) -> dict[str, int]:
         """Also how many are cases."""
         return {"n": len(label), "n_cases": int(label.sum())}
