@@ -158,7 +158,7 @@ def test_known_numbers_mend_level_and_scale_and_leave_the_order_alone(number_res
     for name in ("r", "mae", "scale"):
         assert np.allclose(strict[name], scores[name], equal_nan=True)
     assert np.allclose(strict["off"], scores["level"].abs())
-    summary = adaptation_summary(found)
+    summary = adaptation_summary(found, number_results.target)
     assert summary["adaptation"].tolist() == ["strict", "labelled-10"] and summary["gain"].iloc[1] < -1
 
 

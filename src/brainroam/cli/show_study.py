@@ -15,7 +15,7 @@ from rich.text import Text
 from brainroam.cli.options import quiet
 from brainroam.cli.show import print_json
 from brainroam.data.target import Target
-from brainroam.data.target.figures import amount, points, two_digits
+from brainroam.data.target.figures import points, two_digits
 from brainroam.errors import in_shell, listed, visible
 from brainroam.evaluation.results import Results
 from brainroam.evaluation.run_records import plain
@@ -61,55 +61,25 @@ def show_adaptation(results: Results, controls: Sequence[int], out: Path) -> Non
     from brainroam.evaluation.next_site import adaptation_summary, adapted, coverage
     from brainroam.utils.files import write_csv
 
-    rows, target = adapted(results.records, controls), results.target
+    rows, target, about = adapted(results.records, controls), results.target, results.target.adaptation
     write_csv(out / "adaptation.csv", rows)
-    if not target.is_number:
-        write_csv(out / "prediction_sets.csv", coverage(results.records))
-    if quiet():
+    if len(sets := coverage(results.records)):
+        write_csv(out / "prediction_sets.csv", sets)
+    if quiet() or about is None:
         return
-    console, means = Console(stderr=True, highlight=False), adaptation_summary(rows)
+    console, means = Console(stderr=True, highlight=False), adaptation_summary(rows, target)
     for method in means["method"].unique():
         console.print(Text(method, style="bold"))
         of_method = means[means["method"] == method]
-        console.print(_mending_table(of_method) if target.is_number else _adaptation_table(of_method))
-    measures = (
-        "error: mean absolute error of the people who are predicted; off: by how much their mean prediction is off; "
-        f"means over sites, in units of {target.name}; scale: slope of truth on prediction, median; strict: of the "
-        "same people, with nobody's value known; their order, and r, stay"
-        if target.is_number
-        else "BAC: balanced accuracy of the people who are scored, at the strict and at the moved threshold; off: of "
-        "the mean probability, both classes alike, from one half"
-    )
+        table = _table("protocol", "sites", *about.heads)
+        for row in of_method.to_dict("records"):
+            table.add_row(row["adaptation"], str(row["n_sites"]), *about.cells(row))
+        console.print(table)
     console.print(
-        f"{measures}. Protocols take different things from the new site: rows of different protocols do not rank "
+        f"{about.meaning}. Protocols take different things from the new site: rows of different protocols do not rank "
         f"methods. Tables: {out}",
         markup=False,
     )
-
-
-def _mending_table(means: "pd.DataFrame") -> Table:
-    """What people with a known number bring to the others of their site."""
-    names = ("error\nstrict", "error", "difference", "off\nstrict", "off", "scale\nstrict", "scale")
-    table = _table("protocol", "sites", *names)
-    for row in means.to_dict("records"):
-        low, high = row["gain_low"], row["gain_high"]
-        gain, *ends = (amount(value, digits, sign=True) for value, digits in ((row["gain"], 3), (low, 2), (high, 2)))
-        gain += "" if math.isnan(low) else f" ({' to '.join(ends)})"
-        errors, off = ([amount(row[name]) for name in (f"strict_{key}", key)] for key in ("mae", "off"))
-        scale = [two_digits(row[name]) for name in ("strict_scale", "scale")]
-        table.add_row(row["adaptation"], str(row["n_sites"]), *errors, gain, *off, *scale)
-    return table
-
-
-def _adaptation_table(means: "pd.DataFrame") -> Table:
-    table = _table("protocol", "sites", "AUC", "BAC\nstrict", "BAC", "difference", "off\nstrict", "off")
-    for row in means.to_dict("records"):
-        low, high = 100 * row["gain_low"], 100 * row["gain_high"]
-        gain = f"{100 * row['gain']:+.1f}" + ("" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f})")
-        points = [f"{100 * row[name]:.1f}" for name in ("auc", "strict_balanced_acc", "balanced_acc")]
-        off = [f"{row[name]:.3f}" for name in ("strict_calibration_in_the_large", "calibration_in_the_large")]
-        table.add_row(row["adaptation"], str(row["n_sites"]), *points, gain, *off)
-    return table
 
 
 def _over(rows: "pd.DataFrame") -> list[list[str]]:

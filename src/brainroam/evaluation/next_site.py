@@ -1,32 +1,28 @@
 """What runs keep for the next site, read again: what a few of its people bring there, and prediction sets.
 
-Each leave-one-site-out run keeps the level of training sites and how far to trust a new one's own (`site_shift`),
-learned without the held-out site. So any number of its people can be tried afterwards: n of them are drawn, move the
-threshold, and are not scored; the others are, strictly and adapted, the same people both ways. Repeated and averaged
-within the site. Of two classes they are controls; of a number, people whose value is known, who mend level and scale.
-A site takes part as long as five of those who may be drawn remain to be scored.
+Each leave-one-site-out run keeps the level of training sites and how far to trust a new one's own, learned without the
+held-out site. So any number of its people can be tried afterwards (`brainroam.data.target.adaptation`): n of them are
+drawn and are not scored; the others are, strictly and adapted. Repeated and averaged within the site. A site takes part
+as long as five of those who may be drawn remain to be scored.
 
 Every row names its protocol: ``strict``, ``controls-20``, ``unlabelled``, ``labelled-20``.
 
 Prediction sets promise to hold the truth of a share of people at a new site: `coverage` counts whether they did.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from brainroam.data.people import people_of
-from brainroam.data.target import Target
-from brainroam.data.target.calibration import Calibration, NumberCalibration
-from brainroam.data.target.sets import PredictionSets
-from brainroam.data.target.shifts import LABELLED, SCALE, STRICT, UNLABELLED, SiteShift, mend, protocol_name
-from brainroam.data.target.sites_two import BALANCED, balanced_metrics
+from brainroam.data.target import TWO_CLASSES, Target
+from brainroam.data.target.adaptation import Adaptation
+from brainroam.data.target.shifts import STRICT, UNLABELLED
+from brainroam.data.target.weights import JUDGED, mean_over_sites
 from brainroam.errors import UsageError
 from brainroam.evaluation.run_records import RunSpec
-from brainroam.evaluation.stats import numbers
-from brainroam.evaluation.stats.metrics import JUDGED, auc, mean_over_sites, site_weights
 from brainroam.evaluation.stats.paired import left_out_t
 
 CONTROLS = (0, 5, 10, 20, 40)
@@ -34,8 +30,6 @@ N_DRAWS = 50
 LEAST_LEFT = 5
 KEY = ("method", "adaptation", "site", "seed")
 COVERAGE = ("method", "level", "site", "seed", "n", "covered_cases", "covered_controls", "covered", "decided", "right")
-MEASURED = ("auc", *BALANCED)
-MENDED = ("r", "mae", "off", "scale")
 
 Record = tuple[RunSpec, Mapping[str, Any]]
 
@@ -76,18 +70,18 @@ def adapted(
     """
     if any(n < 0 for n in controls):
         raise UsageError("a number of controls cannot be negative")
-    runs = list(left_out(records))
-    rows = [row for spec, result in runs for row in _of_run(spec, result, controls, n_draws, seed)]
-    of_number = any(_target(result).is_number for _, result in runs)
-    measured = MENDED if of_number else ("n_cases", *MEASURED)
-    strict = (f"strict_{name}" for name in (MENDED if of_number else MEASURED))
+    runs = [(spec, result, _adaptation(result)) for spec, result in left_out(records)]
+    runs = [(spec, result, about) for spec, result, about in runs if about is not None]
+    rows = [row for each in runs for row in _of_run(*each, controls, n_draws, seed)]
+    measured = dict.fromkeys(name for *_, about in runs for name in (*about.counts, *about.measured))
+    strict = dict.fromkeys(f"strict_{name}" for *_, about in runs for name in about.measured)
     return pd.DataFrame(rows, columns=[*KEY, "n_used", "n", *measured, *strict]).sort_values(
         list(KEY), ignore_index=True
     )
 
 
-def _target(result: Mapping[str, Any]) -> Target:
-    return Target.of_description(result.get("target"))
+def _adaptation(result: Mapping[str, Any]) -> Adaptation | None:
+    return Target.of_description(result.get("target")).adaptation
 
 
 def left_out(records: Iterable[Record]) -> Iterator[Record]:
@@ -101,24 +95,22 @@ def kept_next_site(records: Iterable[Record], method: str) -> list[Record]:
     return runs if all("next_site" in result for _, result in runs) else []
 
 
-def adaptation_summary(table: pd.DataFrame) -> pd.DataFrame:
+def adaptation_summary(table: pd.DataFrame, target: Target = TWO_CLASSES) -> pd.DataFrame:
     """One row per method and protocol: means over sites, and the difference to strict at the same sites and people.
 
     ``gain`` is that of balanced accuracy, of a number of the mean absolute error (below 0 where it is smaller), with
     its 95 % interval over sites (`paired.left_out_t`).
     """
-    rows, of_number = [], "mae" in table
-    main, measured = ("mae", MENDED) if of_number else ("balanced_acc", MEASURED)
+    about, rows = target.adaptation, []
+    if about is None:
+        return pd.DataFrame()
     for (method, name), runs in table.groupby(["method", "adaptation"]):
         sites = runs.groupby("site").mean(numeric_only=True)
-        gain = (sites[main] - sites[f"strict_{main}"]).dropna()
-        n = sites["n"]
-        of_sites = numbers.weights_of(n) if of_number else site_weights(sites["n_cases"], n - sites["n_cases"])
-        weights = pd.Series(of_sites, sites.index)
+        gain = (sites[about.main] - sites[f"strict_{about.main}"]).dropna()
+        weights = pd.Series(about.weights(sites), sites.index)
         gap = left_out_t(gain.to_numpy(), weights[gain.index].to_numpy())
-        means = {key: mean_over_sites(sites[key], weights) for name in measured for key in (name, f"strict_{name}")}
-        if of_number:  # as in a verdict: the slope of a single site may be far from the others
-            means |= {key: float(sites[key].median()) for key in ("scale", "strict_scale")}
+        names = [key for name in about.measured for key in (name, f"strict_{name}")]
+        means = {key: mean_over_sites(sites[key], weights) for key in names} | about.other_means(sites)
         rows.append(
             {"method": method, "adaptation": name, "n_sites": len(sites)}
             | means
@@ -135,82 +127,27 @@ def _order(column: pd.Series) -> pd.Series:
     return column.map(lambda name: ends[name] if name in ends else int(name.rpartition("-")[2]))
 
 
-class _Site(NamedTuple):
-    """A held-out site: who may be drawn, what those of them who are taken bring to the others, and their protocol."""
-
-    free: np.ndarray
-    measure: Callable[[np.ndarray], dict[str, float]]
-    who: str
-
-
 def _of_run(
-    spec: RunSpec, result: Mapping[str, Any], controls: Sequence[int], n_draws: int, seed: int
+    spec: RunSpec, result: Mapping[str, Any], about: Adaptation, controls: Sequence[int], n_draws: int, seed: int
 ) -> Iterator[dict[str, Any]]:
-    target, people = _target(result), people_of(pd.DataFrame(result["predictions"]), ())
+    people, kept = people_of(pd.DataFrame(result["predictions"]), ()), result["next_site"]
     label, score = (people[name].to_numpy(dtype=float) for name in ("label", "score"))
+    free, constant = about.free(label), float(result.get("constant", np.nan))
 
     def row(name: str, used: int, tries: list[dict[str, float]]) -> dict[str, Any]:
         means = pd.DataFrame(tries).mean().to_dict()
         key = dict(zip(KEY, (spec.name, name, spec.fold, spec.seed), strict=True))
         return key | {"n_used": used} | means
 
-    site = _site_of_number(target, result, label, score) if target.is_number else _site_of_two(result, label, score)
     for n in controls:
-        if len(site.free) < n + LEAST_LEFT and n:
+        if len(free) < n + LEAST_LEFT and n:
             continue
         rng = np.random.default_rng([seed, n, *spec.fold.encode()])  # the same people for every method
-        tries = [site.measure(rng.choice(site.free, n, replace=False)) for _ in range(n_draws if n else 1)]
-        yield row(protocol_name(n, site.who), n, tries)
-    if not target.is_number:
-        calibration, shift = _calibration(result), _shifts(result)[UNLABELLED](score)
-        yield row(UNLABELLED, len(label), [_metrics(label, score, calibration, shift)])
-
-
-def _calibration(result: Mapping[str, Any]) -> Calibration:
-    return Calibration(**result["next_site"]["calibration"])
-
-
-def _shifts(result: Mapping[str, Any]) -> dict[str, SiteShift]:
-    return {name: SiteShift.of_row(values) for name, values in result["next_site"]["shifts"].items()}
-
-
-def _site_of_two(result: Mapping[str, Any], label: np.ndarray, score: np.ndarray) -> _Site:
-    """Of two classes, some of its controls move the threshold."""
-    calibration, shift = _calibration(result), _shifts(result)["controls"]
-
-    def measure(taken: np.ndarray) -> dict[str, float]:
-        left = np.delete(np.arange(len(label)), taken)
-        return _metrics(label[left], score[left], calibration, shift(score[taken]))
-
-    return _Site(np.flatnonzero(label == 0), measure, "controls")
-
-
-def _site_of_number(target: Target, result: Mapping[str, Any], label: np.ndarray, score: np.ndarray) -> _Site:
-    """Of a number, some of its people mend level and scale of the others' predictions, as `TunedMethod.mend` does."""
-    line, shifts = NumberCalibration(**result["next_site"]["calibration"]), _shifts(result)
-    prediction, constant = line(score), float(result["constant"])
-
-    def measure(taken: np.ndarray) -> dict[str, float]:
-        left, truth = np.delete(np.arange(len(label)), taken), target.forward(label[taken])
-        mended = mend(prediction[left], prediction[taken], truth, shifts[LABELLED], shifts[SCALE])
-        metrics: dict[str, float] = {"n": len(left)}
-        for prefix, values in (("", mended), ("strict_", prediction[left])):
-            found = numbers.site_metrics(label[left], target.inverse(values), constant, target)
-            found["off"] = abs(found["level"])
-            metrics |= {f"{prefix}{name}": found[name] for name in MENDED}
-        return metrics
-
-    return _Site(np.arange(len(label)), measure, LABELLED)
-
-
-def _metrics(label: np.ndarray, score: np.ndarray, strict: Calibration, shift: float) -> dict[str, float]:
-    """Of the people who are scored, at the shifted threshold and at that of the training sites."""
-    metrics: dict[str, float] = {"n": len(label), "n_cases": int(label.sum())}
-    order = auc(label, score)  # the same people are moved by the same shift
-    for prefix, moved in (("", score - shift), ("strict_", score)):
-        measured = {"auc": order, **balanced_metrics(label, strict(moved, prevalence=0.5), strict.decide(moved))}
-        metrics |= {f"{prefix}{name}": measured[name] for name in MEASURED}
-    return metrics
+        drawn = (rng.choice(free, n, replace=False) for _ in range(n_draws if n else 1))
+        yield row(about.protocol(n), n, [about.scored(kept, label, score, taken, constant) for taken in drawn])
+    everybody = about.of_everybody(kept, label, score)
+    if everybody is not None:
+        yield row(UNLABELLED, len(label), [everybody])
 
 
 def coverage(records: Iterable[Record]) -> pd.DataFrame:
@@ -234,12 +171,10 @@ def coverage(records: Iterable[Record]) -> pd.DataFrame:
     """
     rows = []
     for spec, result in left_out(records):
-        learned, people = result["next_site"], pd.DataFrame(result["predictions"])
-        label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
-        sets = PredictionSets(
-            learned["n_sites"], {float(level): tuple(pair) for level, pair in learned["sets"].items()}
-        )
-        for level in sets.limits:
+        about, people = _adaptation(result), pd.DataFrame(result["predictions"])
+        sets = about and about.sets(result["next_site"])
+        for level in sets.limits if sets else ():
+            label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
             words = sets(score, level)
             decided = ((words == "case") | (words == "control")).astype(float)
             held = ((words == "either") | (words == np.where(label == 1, "case", "control"))).astype(float)

@@ -26,6 +26,7 @@ from brainroam.data.target.within import Coded
 from brainroam.errors import DataError, UsageError, listed
 
 if TYPE_CHECKING:
+    from brainroam.data.target.adaptation import Adaptation
     from brainroam.data.target.figures import Shown
     from brainroam.data.target.orders import Models, Order
     from brainroam.data.target.outlook import Outlook
@@ -251,6 +252,11 @@ class Target:
     def require_two_classes(self, what: str) -> None:
         """Refuse what is made for two classes only: "another pipeline belongs to forecasts of"."""
         raise UsageError(f"{what} two classes; {self.name} is: {self.kind}")
+
+    @property
+    def adaptation(self) -> "Adaptation | None":
+        """What a few people of a held-out site bring; None of several classes, of which runs do not try it."""
+        return None
 
     @property
     def validation(self) -> "Validation":

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import sites_number
+from brainroam.data.target.adaptation import AdaptationOfNumber
 from brainroam.data.target.association import Association, with_number
 from brainroam.data.target.base import Place, Target
 from brainroam.data.target.coding import NumberCoded
@@ -116,6 +117,11 @@ class Number(Target):
     def counted(self, label: pd.Series) -> str:
         """From the least to the most."""
         return f"{self.name} {label.min():.4g} to {label.max():.4g}"
+
+    @property
+    def adaptation(self) -> AdaptationOfNumber:
+        """What a few people of a held-out site bring."""
+        return AdaptationOfNumber(self)
 
     @property
     def validation(self) -> ValidationOfNumber:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target import sites_two
+from brainroam.data.target.adaptation import AdaptationOfTwo
 from brainroam.data.target.association import Association, contrast
 from brainroam.data.target.base import Place, Target
 from brainroam.data.target.coding import TwoCoded
@@ -135,6 +136,11 @@ class TwoClasses(Target):
     def recoded(self, label: pd.Series, here: Target) -> pd.Series:
         """As they are: 1 is the condition, whatever it is called."""
         return label
+
+    @property
+    def adaptation(self) -> AdaptationOfTwo:
+        """What a few people of a held-out site bring."""
+        return AdaptationOfTwo(self)
 
     @property
     def validation(self) -> ValidationOfTwo:
