@@ -50,8 +50,8 @@ def show_check(report: "CheckReport") -> None:
     scans = f", {cohort['n_scans']} scans" if cohort["n_scans"] > cohort["n_people"] else ""
     unlabelled = f", {cohort['n_unlabelled']} without a label" if cohort["n_unlabelled"] else ""
     two = "n_cases" in cohort
-    counts = ((cohort[f"n_{name}s"], name) for name in ("case", "control")) if two else ()
-    who = ", ".join(_count(n, name) for n, name in counts) or cohort["target"]
+    classes = [_count(cohort[f"n_{name}s"], name) for name in ("case", "control")] if two else [cohort["target"]]
+    who = ", ".join(classes)
     who += f" (cases: {cohort['condition']})" if cohort.get("condition") else ""
     console.print(
         f"[bold]{cohort['n_people']} people{scans}, {_count(cohort['n_sites'], 'site')}[/bold]: "

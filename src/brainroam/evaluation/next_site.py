@@ -70,8 +70,7 @@ def adapted(
     """
     if any(n < 0 for n in controls):
         raise UsageError("a number of controls cannot be negative")
-    runs = [(spec, result, _adaptation(result)) for spec, result in left_out(records)]
-    runs = [(spec, result, about) for spec, result, about in runs if about is not None]
+    runs = [(*run, about) for run in left_out(records) if (about := _adaptation(run[1])) is not None]
     rows = [row for each in runs for row in _of_run(*each, controls, n_draws, seed)]
     measured = dict.fromkeys(name for *_, about in runs for name in (*about.counts, *about.measured))
     strict = dict.fromkeys(f"strict_{name}" for *_, about in runs for name in about.measured)
@@ -172,9 +171,11 @@ def coverage(records: Iterable[Record]) -> pd.DataFrame:
     rows = []
     for spec, result in left_out(records):
         about, people = _adaptation(result), pd.DataFrame(result["predictions"])
-        sets = about and about.sets(result["next_site"])
-        for level in sets.limits if sets else ():
-            label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
+        sets = None if about is None else about.sets(result["next_site"])
+        if sets is None:
+            continue
+        label, score = people["label"].to_numpy(), people["score"].to_numpy(dtype=float)
+        for level in sets.limits:
             words = sets(score, level)
             decided = ((words == "case") | (words == "control")).astype(float)
             held = ((words == "either") | (words == np.where(label == 1, "case", "control"))).astype(float)

@@ -164,8 +164,7 @@ class AdaptationOfTwo(Adaptation):
 
     main, measured, counts, who, drawn = "balanced_acc", ("auc", *BALANCED), ("n_cases",), "controls", "controls"
     sign, points, word, digits = 1.0, 100.0, "balanced accuracy", 3
-    taken = "controls"  # type: ignore[assignment]
-    unit = "points"  # type: ignore[assignment]
+    taken, unit, scale = "controls", "points", "%"
     before = (
         Head("auc", "AUC", _three),
         Head("strict_balanced_acc", "Balanced accuracy without", _three),
@@ -180,8 +179,6 @@ class AdaptationOfTwo(Adaptation):
         "BAC: balanced accuracy of the people who are scored, at the strict and at the moved threshold; off: of the "
         "mean probability, both classes alike, from one half"
     )
-
-    scale = "%"  # type: ignore[assignment]
 
     def narrowest(self, strict: np.ndarray) -> float:
         """In points."""

@@ -108,7 +108,7 @@ class TwoClasses(Target):
         """How many have the condition."""
         return counted
 
-    doubt = "are cases and controls exchanged, or ids"  # type: ignore[assignment]
+    doubt = "are cases and controls exchanged, or ids"
 
     def how_many(self, label: np.ndarray) -> dict[str, int]:
         """Also how many are cases."""

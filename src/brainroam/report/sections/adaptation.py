@@ -66,6 +66,8 @@ class AdaptationDisplay(NotebookDisplay):
         rows = self.protocols[self.protocols["adaptation"] != STRICT]
         at = -np.arange(len(rows), dtype=float)
         about = self.target.adaptation
+        if about is None:
+            raise DataError(f"runs do not try what people of a new site bring where {self.target.name} is predicted")
         main, parts = about.main, about.points
         strict, found = (parts * rows[name].to_numpy(dtype=float) for name in (f"strict_{main}", main))
         gain, low, high = (parts * rows[name].to_numpy(dtype=float) for name in ("gain", "gain_low", "gain_high"))
