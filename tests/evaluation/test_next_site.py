@@ -9,11 +9,10 @@ import brainroam
 from brainroam.cli import app
 from brainroam.core.connectivity import edges
 from brainroam.data.cohort import Cohort
-from brainroam.data.target import TargetRequest
+from brainroam.data.target import TargetRequest, adaptation
 from brainroam.data.target.shifts import SiteShift
 from brainroam.data.target_column import with_target
 from brainroam.errors import UsageError
-from brainroam.evaluation import next_site
 from brainroam.evaluation.next_site import adaptation_summary, adapted, coverage, coverage_over_sites
 from brainroam.evaluation.stats.metrics import auc
 from brainroam.methods.predictions import predictions
@@ -55,7 +54,7 @@ def test_controls_that_move_the_threshold_are_not_scored(results, monkeypatch):
 
     monkeypatch.setattr(SiteShift, "__call__", remembered)
     scored = []
-    monkeypatch.setattr(next_site, "auc", lambda label, score: scored.append(score.copy()) or auc(label, score))
+    monkeypatch.setattr(adaptation, "auc", lambda label, score: scored.append(score.copy()) or auc(label, score))
     found = adapted(results.records, [5], n_draws=3)
     for taken, people in zip(used, scored, strict=True):
         if len(taken) == 5:
@@ -177,10 +176,10 @@ def test_the_curve_of_known_numbers_is_what_predict_would_give(number, number_re
 
 
 def test_people_whose_number_is_used_are_never_scored(number_results, monkeypatch):
-    used, scored, mend = [], [], next_site.mend
-    measure = next_site.numbers.site_metrics
-    monkeypatch.setattr(next_site, "mend", lambda p, known, t, *of: used.append(set(t)) or mend(p, known, t, *of))
-    monkeypatch.setattr(next_site.numbers, "site_metrics", lambda t, *rest: scored.append(set(t)) or measure(t, *rest))
+    used, scored, mend = [], [], adaptation.mend
+    measure = adaptation.site_metrics
+    monkeypatch.setattr(adaptation, "mend", lambda p, known, t, *of: used.append(set(t)) or mend(p, known, t, *of))
+    monkeypatch.setattr(adaptation, "site_metrics", lambda t, *rest: scored.append(set(t)) or measure(t, *rest))
     adapted(number_results.records, [5], n_draws=3)
     assert len(used) == 5 * 3 and len(scored) == 2 * len(used)
     for k, taken in enumerate(used):  # nobody shares a value
