@@ -53,17 +53,28 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _claims(items: list[pytest.Item], start: str, ledger: Path) -> Iterator[pytest.Item]:
-    """The next item that no process has taken; the ledger has a byte for each item."""
+    """The next item that no process has taken; the ledger has a byte for each item, behind a hash of the whole list.
+
+    Items are claimed by position, so processes with other lists would leave some out and say nothing.
+    """
     import fcntl  # Windows has none, and runs the tests in one process
 
+    names = hashlib.sha256("\n".join(item.nodeid for item in items).encode()).digest()
     positions, half = list(range(len(items))), len(items) // 2
     orders = {"front": positions, "middle": positions[half:] + positions[:half], "back": positions[::-1]}
     for position in orders[start]:
         with ledger.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(position)
+            if (others := file.read(len(names))) not in (b"", names):
+                raise pytest.UsageError(
+                    f"the process that begins at the {start} collected other tests, or in another order, than one "
+                    "before it: parametrise over lists, since the order of a set differs from process to process"
+                )
+            if not others:
+                file.write(names)
+            file.seek(len(names) + position)
             taken = file.read(1) == TAKEN
-            file.seek(position)
+            file.seek(len(names) + position)
             file.write(TAKEN)
         if not taken:
             yield items[position]
