@@ -1,5 +1,7 @@
 """`brainroam run` reads every file once, and studies the people `brainroam loso` would."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,3 +122,35 @@ def test_options_go_before_the_study_file(tmp_path, monkeypatch):
     for skip, word in (("core", "core"), ("majority,fc-ridge", "no method")):
         refused = CliRunner().invoke(app, ["run", str(study), "--skip", skip])
         assert refused.exit_code == 2 and word in refused.output
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_finished_study_runs_again_where_nothing_can_be_written(tmp_path, monkeypatch):
+    """Nothing needs writing, and a folder that is kept for reading failed."""
+    study = small_study(tmp_path, "majority, confounds")
+    run("run", study, "--jobs", 2)
+
+    def refuse(new, like):
+        raise PermissionError(13, "Permission denied", str(new))
+
+    monkeypatch.setattr("brainroam.utils.files._create", refuse)
+    monkeypatch.setattr("brainroam.data.features.FeatureFolder.__init__", refuse)
+    said = run("run", study, "--jobs", 2).output
+    assert "all finished before" in said and "The report is" in said
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_crate_lists_check_and_audit_whether_or_not_the_study_was_interrupted(tmp_path, monkeypatch):
+    crates = []
+    for name in ("whole", "interrupted"):
+        (folder := tmp_path / name).mkdir()
+        study = small_study(folder, "majority, confounds")
+        if name == "interrupted":
+            with monkeypatch.context() as patch:
+                patch.setattr("brainroam.cli.run._short_audit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+                assert CliRunner().invoke(app, ["run", str(study)]).exit_code == 130
+        run("run", study)
+        crate = json.loads((folder / "results" / "runs" / "ro-crate-metadata.json").read_text())
+        crates.append([(part["@id"], part["@type"]) for part in crate["@graph"]])
+    assert crates[0] == crates[1]
+    assert {("check.json", "File"), ("audit.json", "File")} <= set(crates[0])

@@ -32,7 +32,7 @@ from brainroam.methods.registry import method_info
 from brainroam.methods.saving import save_method
 from brainroam.methods.tuning import TunedMethod
 from brainroam.report.ledger_page import write_ledger_page
-from brainroam.utils.files import content_hash
+from brainroam.utils.files import content_hash, part_beside, write_text
 
 NOW = "2026-11-18T04:00:00+00:00"
 
@@ -227,6 +227,17 @@ def test_the_ledger_counts_each_forecast_once_and_knows_what_was_never_revealed(
     path.write_text("a,b\n1,2\n")
     with pytest.raises(BrainroamError, match="ledger"):
         read_ledger(path)
+
+
+def test_a_reveal_that_was_killed_leaves_nothing_behind_and_is_written_once(forecast, new, tmp_path):
+    path = tmp_path / "ledger.csv"
+    record_forecast(path, forecast)
+    half = write_text(part_beside(path), "half of a ledger")
+    found = brainroam.reveal(forecast, new)
+    record_reveal(path, found)
+    whole = path.read_bytes()
+    assert any("revealed before" in line for line in record_reveal(path, brainroam.reveal(forecast, new)))
+    assert path.read_bytes() == whole and not half.exists()
 
 
 def test_a_site_whose_diagnoses_come_later_is_waited_for_and_counts_then(forecast, new, tmp_path):

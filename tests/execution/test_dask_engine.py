@@ -186,6 +186,20 @@ def test_a_worker_killed_while_it_starts_is_one_line(monkeypatch, tmp_path):
     assert "Traceback" not in result.stderr
 
 
+def test_a_worker_killed_while_it_starts_is_started_again(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    starts, start = [], distributed.LocalCluster
+
+    def killed_once(*arguments, **settings):
+        starts.append(settings)
+        if len(starts) == 1:
+            raise RuntimeError("Nanny failed to start.")
+        return start(*arguments, **settings)
+
+    monkeypatch.setattr(distributed, "LocalCluster", killed_once)
+    assert sorted(Dask()(pow, [2, 3], 10, 1)) == [(2, 100), (3, 1000)] and len(starts) == 2
+
+
 def test_a_cluster_without_workers_is_named_while_it_is_waited_for(monkeypatch):
     distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(dask_engine, "PATIENCE", 0.2)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from brainroam.audit.candidates import Candidate, MethodCandidate
 from brainroam.data.cohort import Cohort
@@ -45,21 +46,34 @@ class KeptChecks:
         """Keep checks under this key."""
         keyed = [replace(check, key=key) for check in checks]
         self._done += keyed
-        if self._part is not None:
+        if self._part is not None and not all(check in self._earlier for check in keyed):
             self._part.parent.mkdir(parents=True, exist_ok=True)
             write_text(self._part, json.dumps({"checks": [asdict(check) for check in self._done]}))
         return keyed
 
     def complete(self, audited: Audit) -> None:
-        """All is done: write the file, with its keys."""
-        if self._file is not None and self._part is not None:
-            content = plain({"command": command_line(), **audited.to_dict()})
-            write_text(self._file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-            self._part.unlink(missing_ok=True)
+        """All is done: write the file, unless it says the same."""
+        if self._file is None or self._part is None:
+            return
+        content = plain(audited.to_dict())
+        if _content(self._file) != content:
+            sealed = {"command": command_line(), **content}
+            write_text(self._file, json.dumps(sealed, indent=1, ensure_ascii=False) + "\n")
+        self._part.unlink(missing_ok=True)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """What a file holds but for the command that made it; nothing where there is none, or it is not ours."""
+    try:
+        return {
+            name: value for name, value in json.loads(path.read_text(encoding="utf-8")).items() if name != "command"
+        }
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def _read(path: Path) -> list[Check]:
     try:
-        return [Check(**check) for check in json.loads(path.read_text(encoding="utf-8"))["checks"]]
-    except (OSError, ValueError, LookupError, TypeError):
-        return []  # none yet, or not ours
+        return [Check(**check) for check in _content(path).get("checks", [])]
+    except (LookupError, TypeError):
+        return []

@@ -346,7 +346,7 @@ def reveal(
     from brainroam.evaluation.reveal import reveal as judge
     from brainroam.report.figures import drawing, write
     from brainroam.report.ledger_page import ForecastDisplay, write_ledger_page
-    from brainroam.utils.files import write_text
+    from brainroam.utils.files import clear_parts, write_text
 
     path = Path(source.data)
     whole_study = not (is_table(path) and path.is_file())
@@ -357,6 +357,9 @@ def reveal(
     book = ledger or forecast.with_name(LEDGER)
     for line in record_reveal(book, revealed):
         typer.echo(line)
+    for name in ("reveal.json", "forecast."):
+        clear_parts(out, of=name)
+    clear_parts(book.parent, of=book.stem)
     written = [write_text(out / "reveal.json", json.dumps(revealed.content, indent=1) + "\n")]
     written += write(drawing("forecast", "Foretold and observed", ForecastDisplay.from_forecast(revealed)), out)
     for file in (*written, write_ledger_page(book)):

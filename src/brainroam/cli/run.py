@@ -85,6 +85,7 @@ def run(
     from brainroam.cli.show_study import show_comparison
     from brainroam.data.check import check_cohort
     from brainroam.evaluation.results import compare
+    from brainroam.evaluation.runs_folder import RunsFolder
     from brainroam.evaluation.splits import protocol_of
     from brainroam.methods.blocks import parts_of
     from brainroam.methods.registry import check_names
@@ -130,6 +131,7 @@ def run(
             comparison = compare(out / "runs", partial=True)
             done(f"{len(comparison.table)} methods")
         with stages.stage("report") as done:
+            RunsFolder(out / "runs").write_crate()  # again, now that check and audit are there
             page = write_report(out / "runs", out / "report.html", name=plan.name)
             done(str(page))
     discard_work(cohort, out)

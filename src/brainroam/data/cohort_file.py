@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +54,15 @@ def _describe_block(block: "Cohort") -> dict[str, Any]:
     return {"measure": block.measure, "atlas": block.atlas.described(), "heights": heights}
 
 
-def load_cohort(cls: "type[Cohort]", path: str | Path) -> "Cohort":
-    """Read what `save_cohort` wrote, checking its manifest hash."""
+def load_cohort(cls: "type[Cohort]", path: str | Path, mapped: bool = False) -> "Cohort":
+    """Read what `save_cohort` wrote, checking its manifest hash; ``mapped`` leaves measurements on disk until used."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            header, data, coords = json.loads(str(file["header"])), file["data"], file["coords"]
-            further = [file[f"block{k}"] for k in range(len(header["blocks"]))]
+            read = partial(_map_member, Path(path)) if mapped else file.__getitem__
+            header, data, coords = json.loads(str(file["header"])), read("data"), file["coords"]
+            further = [read(f"block{k}") for k in range(len(header["blocks"]))]
+        for values in (data, *further):
+            values.setflags(write=False)  # nobody else has them: the cohort need not copy what it is given
         if header["schema"] != SCHEMA:
             raise ReaderError(f"{path} has cohort schema {header['schema']}; this version reads {SCHEMA}")
         table = pd.DataFrame(header["table"]).astype(dict.fromkeys(header["categories"], "category"))
@@ -88,6 +92,23 @@ def load_cohort(cls: "type[Cohort]", path: str | Path) -> "Cohort":
     if cohort.manifest_hash != header["manifest_hash"]:
         raise ReaderError(f"{path} is damaged: its content does not match its manifest hash; save it again")
     return cohort
+
+
+def _map_member(path: Path, name: str) -> np.ndarray:
+    """An array of an archive as it lies in the file; one that is compressed is read."""
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
+        facts = archive.getinfo(f"{name}.npy")
+        version = np.lib.format.read_magic(member)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_column, dtype = read_header(member)
+        before = member.tell()
+    if facts.compress_type != zipfile.ZIP_STORED or by_column or dtype.hasobject:
+        with np.load(path, allow_pickle=False) as file:
+            return file[name]
+    with open(path, "rb") as file:
+        file.seek(facts.header_offset + 26)  # of the member's own header, which may differ from that in the directory
+        lengths = np.frombuffer(file.read(4), "<u2")
+    return np.memmap(path, dtype, "r", facts.header_offset + 30 + int(lengths.sum()) + before, shape)
 
 
 def to_columns(table: pd.DataFrame) -> dict[str, list]:

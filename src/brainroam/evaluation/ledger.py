@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 from brainroam.errors import counted, listed
 from brainroam.evaluation.forecast import LIMITS, NAMES, Forecast, ForecastError, people_digest
 from brainroam.evaluation.reveal import Reveal
-from brainroam.utils.files import content_hash, one_at_a_time, write_csv
+from brainroam.utils.files import clear_parts, content_hash, one_at_a_time, write_csv
 
 COLUMNS = (
     *("event", "time", "forecast", "people", "model", "method", "target", "site", "n", "n_judged", "n_cases"),
@@ -77,7 +77,10 @@ def record_forecast(path: str | Path, forecast: Forecast) -> list[str]:
 
 
 def record_reveal(path: str | Path, reveal: Reveal) -> list[str]:
-    """Write what came of a forecast into the ledger; says whether it was registered there, and revealed before."""
+    """Write what came of a forecast into the ledger; says whether it was registered there, and revealed before.
+
+    By the same labels it is written once: a command that was stopped may be given again.
+    """
     ledger, forecast = read_ledger(path), reveal.forecast
     mine = ledger[ledger["forecast"] == forecast.hash]
     lines = _clock(ledger, reveal.time)
@@ -91,8 +94,9 @@ def record_reveal(path: str | Path, reveal: Reveal) -> list[str]:
     if len(before):
         other = ", then by other labels" if (before["labels"] != reveal.labels).any() else ""
         lines.append(f"This forecast was revealed before ({before['time'].iloc[0]}{other}): the first time counts")
-    table = reveal.table.assign(labels=reveal.labels)
-    ledger = _append(path, _rows(forecast, "revealed", reveal.time, table))
+    if not (before["labels"] == reveal.labels).any():
+        table = reveal.table.assign(labels=reveal.labels)
+        ledger = _append(path, _rows(forecast, "revealed", reveal.time, table))
     return [*lines, *summarise(ledger)]
 
 
@@ -183,6 +187,7 @@ def _people(forecast: Forecast) -> dict[str, str]:
 def _append(path: str | Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Write the ledger with further rows, each with its chain; two commands at once write one after the other."""
     with one_at_a_time(Path(path)):
+        clear_parts(Path(path).parent, of=Path(path).name)
         ledger = read_ledger(path)
         before, chained = "".join(ledger["chain"].tail(1)), []
         for row in rows.drop(columns="chain").to_dict("records"):

@@ -5,7 +5,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, astuple, replace
 from datetime import date
 from pathlib import Path
@@ -134,7 +134,7 @@ def evaluate(
         running: dict[str, str] = {}
         with (
             engines.open_engine(engine, jobs) as where,
-            _share_edges(cohort, list(kinds), folder.path, jobs, where, progress),
+            _share_edges(cohort, list(kinds), folder.path, jobs, where, progress) if todo else nullcontext(),
             show_progress(len(todo), progress) as advance,
             closing(engines.map(execute, todo, cohort, jobs, where, _show_running(running, advance))) as outcomes,
         ):

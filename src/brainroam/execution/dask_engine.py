@@ -49,6 +49,7 @@ SETTINGS = {
     "distributed.deploy.lost-worker-timeout": "1h",
     **MEMORY,
 }
+STARTS = 3  # of a cluster on this machine: a worker that is killed while it starts takes the whole start with it
 LOOKING, PATIENCE = 10.0, 60.0  # seconds: how often to look for workers, and how long to wait without a word
 LOOPBACK = "127.0.0.1"  # whoever reaches a scheduler or its page can run code as its user, and is asked for no password
 PROLOGUE = [
@@ -129,23 +130,27 @@ class Dask:
     def _processes(self, jobs: int) -> Any:
         """Workers on this machine that nobody outside it can reach."""
         distributed = extra("dask", "distributed")
-        with _leaving_ctrl_c_to_us():
+        for starts_left in reversed(range(STARTS)):
             try:
-                return distributed.LocalCluster(
-                    n_workers=jobs,
-                    threads_per_worker=1,
-                    processes=True,
-                    host=LOOPBACK,
-                    memory_limit=self.memory_limit,
-                    dashboard_address=f"{LOOPBACK}:0",
-                    worker_dashboard_address=f"{LOOPBACK}:0",
-                    silence_logs="CRITICAL",
-                )
+                with _leaving_ctrl_c_to_us():
+                    return distributed.LocalCluster(
+                        n_workers=jobs,
+                        threads_per_worker=1,
+                        processes=True,
+                        host=LOOPBACK,
+                        memory_limit=self.memory_limit,
+                        dashboard_address=f"{LOOPBACK}:0",
+                        worker_dashboard_address=f"{LOOPBACK}:0",
+                        silence_logs="CRITICAL",
+                    )
             except (RuntimeError, OSError, TimeoutError) as error:
-                raise BrainroamError(
-                    f"Dask could not start its worker processes ({error}): one of them was ended while it started, or "
-                    "there is too little memory; finished work is kept: start the command again, with fewer jobs"
-                ) from error
+                if not starts_left:
+                    raise BrainroamError(
+                        f"Dask could not start its worker processes, {STARTS} times ({error}): one of them was ended "
+                        "while it started, or there is too little memory; finished work is kept: start the command "
+                        "again, with fewer jobs"
+                    ) from error
+        raise AssertionError("the last start ends in a cluster or in an error")
 
     @contextmanager
     def _queue(self) -> Iterator[Any]:

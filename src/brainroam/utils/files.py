@@ -109,10 +109,21 @@ def expand_home(path: str | Path) -> Path:
 
 
 def write_text(path: str | Path, content: str) -> Path:
-    """Write a text file atomically."""
-    with atomic_write(path, text=True) as file:
-        file.write(content)
-    return Path(path)
+    """Write a text file atomically; one that says the same already is left alone, also where nothing can be written."""
+    path = Path(path)
+    if not _says(path, content.encode()):
+        with atomic_write(path, text=True) as file:
+            file.write(content)
+    return path
+
+
+def _says(path: Path, content: bytes) -> bool:
+    """Whether a file has this content."""
+    try:
+        facts = path.stat()
+        return stat.S_ISREG(facts.st_mode) and facts.st_size == len(content) and path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def exchange(one: Path, other: Path) -> bool:

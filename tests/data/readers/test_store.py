@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -234,6 +235,21 @@ def test_convert_and_every_command_reads_it(tmp_path):
         assert CliRunner().invoke(app, command).exit_code == 0
         scores.append((runs / "scores.csv").read_bytes())
     assert scores[0] == scores[1]
+
+
+def test_convert_of_a_saved_cohort_reads_one_person_after_another(tmp_path):
+    """All of it was in memory, twice."""
+    made = brainroam.make_cohort(n_sites=4, n_per_site=10, n_rois=40, n_timepoints=2000)
+    made.save(tmp_path / "cohort.npz")
+    size = sum(x.nbytes for x in made.series)
+    brainroam.load_cohort(tmp_path / "cohort.npz")  # what is imported on the way counts for nobody
+    tracemalloc.start()
+    command = ["convert", str(tmp_path / "cohort.npz"), "--out", str(tmp_path / "cohort.zarr")]
+    result = CliRunner().invoke(app, command)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.exit_code == 0 and size > 2e7 and peak < size / 2
+    assert brainroam.load_cohort(tmp_path / "cohort.zarr").manifest_hash == made.manifest_hash
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills a process")

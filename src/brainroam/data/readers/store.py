@@ -4,6 +4,7 @@ import zipfile
 from pathlib import Path
 
 from brainroam.data.cohort import Cohort
+from brainroam.data.cohort_file import load_cohort
 from brainroam.data.readers.participants import Request
 from brainroam.data.readers.series import check_archive, refusing
 from brainroam.data.store import CohortStore, is_store
@@ -32,7 +33,7 @@ def read(path: Path, request: Request) -> Cohort:
     else:
         check_archive(path)
         with refusing(path):  # a member may claim any size
-            cohort = Cohort.load(path)
+            cohort = load_cohort(Cohort, path, mapped=request.spool is not None)
     cohort = request.sites.of(cohort)
     if request.roi_set not in (None, cohort.atlas.name):
         raise UsageError(f"{path} holds regions of {cohort.atlas.name!r}, not of {request.roi_set!r}")
