@@ -20,10 +20,10 @@ from brainroam.errors import in_shell, listed, visible
 from brainroam.evaluation.results import Results
 from brainroam.evaluation.run_records import plain
 from brainroam.evaluation.splits import TITLES, UNITS
-from brainroam.evaluation.stats.compare import Comparison, count_of_sites, reasons, summarise
+from brainroam.evaluation.stats.compare import Comparison, count_of_sites, describe_reversed, reasons, summarise
 from brainroam.evaluation.stats.families import main_method
 from brainroam.evaluation.stats.number_confounding import COVARIATE_WORDS, FOLLOWED, names_known, taken_out
-from brainroam.evaluation.stats.site_scores import WITHOUT_NEXT
+from brainroam.evaluation.stats.site_scores import WITHOUT_NEXT, gather
 from brainroam.methods.base import ANYTHING, MethodInfo
 from brainroam.methods.registry import as_typed, full_name
 from brainroam.utils.parameters import in_words, settings_of
@@ -51,6 +51,9 @@ def show_results(results: Results, out: Path, json: bool) -> None:
     of_main = summary[summary["method"] == main_method(summary["method"])]
     console.print()
     console.print(Text(visible(of_main["verdict"].iloc[0])))
+    for protocol in results.predictions["protocol"].unique():
+        for line in describe_reversed(gather(results.predictions, protocol, target)):
+            console.print(Text(visible(line), style="yellow"))
     console.print(
         f"\nscores.csv and predictions.csv are in {out}; now try: brainroam compare {in_shell(out)}", markup=False
     )

@@ -103,9 +103,9 @@ class DataSource:
         """
         from brainroam.data.readers.tables import is_table
         from brainroam.data.target import Target, TargetRequest
-        from brainroam.utils.model_files import load_model
+        from brainroam.methods.saving import read_header
 
-        header, plan = load_model(model)[0], self.plan
+        header, plan = read_header(model), self.plan
         if plan.blocks or is_table(Path(self.data)):
             plan = plan.reading_columns(header.get("columns", {}))
         trained = Target.of_description(header.get("target"))

@@ -18,6 +18,7 @@ from brainroam.errors import DataError, ModelFileError, UsageError, listed, visi
 from brainroam.methods.base import MEASURED
 from brainroam.methods.blocks import BlockSum
 from brainroam.methods.familiarity import Familiarity, sketch
+from brainroam.methods.model_schema import require_arrays, require_header
 from brainroam.methods.registry import method_info
 from brainroam.methods.tuning import TunedMethod
 from brainroam.utils.model_files import load_model, save_model
@@ -166,11 +167,23 @@ def prepared_as_in_training(header: dict[str, Any], cohort: Cohort) -> Cohort:
     return cohort
 
 
-def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMethod, dict[str, Any]]:
-    """Read a model folder: the method and its header; an error where it is not for this cohort."""
+def read_header(path: str | Path) -> dict[str, Any]:
+    """The header of a model folder, of which every entry has its type."""
+    return _read_model(path)[0]
+
+
+def _read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     header, arrays = load_model(path)
     if header.get("kind") != KIND:
         raise ModelFileError(f"{path} holds a {header.get('kind')!r}, not a model of brainroam")
+    require_header(header, path)
+    require_arrays(arrays, path)
+    return header, arrays
+
+
+def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMethod, dict[str, Any]]:
+    """Read a model folder: the method and its header; an error where it is not for this cohort."""
+    header, arrays = _read_model(path)
     try:
         method = TunedMethod(method_info(header["method"]), header["tuning"], **header["fixed"])
         if cohort is not None:
@@ -189,7 +202,7 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
         return method, header
     except DataError:  # about these people, not about the model
         raise
-    except (UsageError, LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+    except (UsageError, LookupError, TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error
 
 

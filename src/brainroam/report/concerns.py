@@ -37,6 +37,10 @@ ORDER = (
     "lost-to-motion",
     "label-by-n_timepoints",
     "label-by",
+    "exchanged-labels",
+    "turned-signs",
+    "global-signal",
+    "eight-bits",
     "unlike-site",
     "look-alike-sites",
     "identical-people",
@@ -61,12 +65,17 @@ ORDER = (
     "missing-rois",
 )
 SIZES = ("one-class-site", "small-site", "imbalance")  # of single sites: no worse there than in the whole cohort
-WHEREVER = ("unlike-site", "identical-people", "alike-people")  # as grave at one site as in the whole cohort
+UNLIKE = ("exchanged-labels", "turned-signs", "global-signal", "eight-bits", "unlike-site")
+WHEREVER = (*UNLIKE, "identical-people", "alike-people")  # as grave at one site as in the whole cohort
 TITLES = {
     "look-alike-sites": "Two names may be one site",
     "identical-people": "One person is in the data twice",
     "alike-people": "Two records look like one person",
     "unlike-site": "Regions are probably in another order",
+    "exchanged-labels": "Codes of cases and controls are probably exchanged",
+    "turned-signs": "Regions with the opposite sign",
+    "global-signal": "The global signal was probably removed at some sites only",
+    "eight-bits": "Series in 8 bits",
     "exchanged-sides": "Left and right are probably exchanged",
     "shifted-site": "Files and rows of the table probably belong to different people",
     "label-by-spectrum": "People with the condition and controls were probably filtered differently",

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from brainroam.data.check import groups, labels, measures, numbers, ranges, series, shifted, site_pattern, time_course
+from brainroam.data.check import (
+    groups,
+    labels,
+    measures,
+    numbers,
+    ranges,
+    series,
+    shifted,
+    site_pattern,
+    time_course,
+    unlike_series,
+)
 from brainroam.data.check.column_shapes import column_groups
 from brainroam.data.check.duplicates import Duplicate, correlations, find_duplicates
 from brainroam.data.check.report import SEVERITIES, CheckReport, Finding, join_findings
@@ -103,7 +114,12 @@ def _check_series(cohort: Cohort, course: pd.DataFrame) -> Iterator[Finding]:
     edges = correlations(cohort)
     yield from series.identical_series(cohort)
     yield from site_pattern.unlike_sites(cohort, edges)
-    yield from shifted.shifted_sites(cohort, edges)
+    read_at = shifted.readings(cohort, edges)
+    yield from shifted.shifted_sites(read_at)
+    if cohort.target.is_two_classes:
+        yield from shifted.exchanged_labels(cohort, read_at)
+    yield from unlike_series.global_signal(cohort, edges)
+    yield from unlike_series.eight_bits(cohort)
     yield from series.copies(cohort, edges)  # the last to use the edges: it writes over them
     yield from time_course.empty_volumes(cohort)
     yield from time_course.far_values(cohort, course)

@@ -377,7 +377,7 @@ def _notes(item: SiteScores, table: pd.DataFrame) -> Iterator[str]:
     if item.without:
         head = order.figure.head
         yield f"Everybody at {listed(item.without)} {order.lacking}: no {head} there, no weight in any mean."
-    yield from _describe_reversed(item)
+    yield from describe_reversed(item)
     yield from order.notes_on_small(item.sites, item.counts)
     yield from _notes_on_institutions(item)
     has = pd.DataFrame(np.isfinite(item.values), index=item.sites, columns=item.methods)
@@ -409,7 +409,7 @@ def notes_on_missing_sites(has: pd.DataFrame, unit: str) -> list[str]:
     return notes
 
 
-def _describe_reversed(item: SiteScores) -> Iterator[str]:
+def describe_reversed(item: SiteScores) -> Iterator[str]:
     """Sites where the scores of methods point the other way."""
     figure = item.target.order.figure
     reversed_rows = pd.concat([item.reversed_sites(method).assign(method=method) for method in item.methods])
