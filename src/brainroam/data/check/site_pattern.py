@@ -49,20 +49,19 @@ def unlike_sites(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
         rows = {site: _some(here) for site, here in rows.items()}
         people = {site: correlations(cohort.subset(here)) for site, here in rows.items()}
     means = {site: _mean(part) for site, part in people.items()}
-    others = {site: _mean(np.array([means[other] for other in means if other != site])) for site in means}
-    for site, part in people.items():
+    turned = _turned_sites(means, cohort.n_rois)
+    for site, (signs, before, after) in turned.items():
+        names = [label for label, here in zip(cohort.atlas.labels, signs, strict=True) if here]
+        message = (
+            f"{len(names)} of {len(signs)} regions have the opposite sign than at the other sites, or all others do "
+            f"({listed(names)}): mean connectivity agrees by r = {after:.2f} with signs turned, {before:.2f} as it is"
+        )
+        yield Finding("warning", "turned-signs", message, "compare the signs of its series with the source", site)
+    for site in [site for site in means if site not in turned]:
+        part, others = people[site], [means[other] for other in means if other != site and other not in turned]
         halves = _agreement(_mean(part[::2]), _mean(part[1::2]))
-        alike = _agreement(means[site], others[site])
-        turned, after = _turned_signs(means[site], others[site], cohort.n_rois)
-        if turned.any() and after - alike > MIN_TURNED:
-            names = [label for label, here in zip(cohort.atlas.labels, turned, strict=True) if here]
-            message = (
-                f"{len(names)} of {len(turned)} regions have the opposite sign than at the other sites, or all others "
-                f"do ({listed(names)}): mean connectivity agrees by r = {after:.2f} with signs turned, {alike:.2f} as "
-                "it is"
-            )
-            yield Finding("warning", "turned-signs", message, "compare the signs of its series with the source", site)
-        elif halves >= MIN_HALVES and alike < LEAST_SHARE * halves:
+        alike = _agreement(means[site], _mean(np.array(others))) if others else halves
+        if halves >= MIN_HALVES and alike < LEAST_SHARE * halves:
             message = (
                 f"mean connectivity is unlike that of the other sites (r = {alike:.2f}; {halves:.2f} between two "
                 "halves of this site)"
@@ -115,6 +114,22 @@ def _find_exchanged(
         if who:
             message = f"left and right are probably exchanged in {len(who)} of {len(r)} people: {listed(who)}"
             yield Finding("warning", "exchanged-sides", message, remedy, site, who)
+
+
+def _turned_sites(means: dict[str, np.ndarray], n_rois: int) -> dict[str, tuple[np.ndarray, float, float]]:
+    """Sites with turned regions: which, and the agreement before and after; the clearest is no measure for the next."""
+    kept, turned = dict(means), dict[str, tuple[np.ndarray, float, float]]()
+    while len(kept) > 2:
+        found = {}
+        for site in kept:
+            others = _mean(np.array([kept[other] for other in kept if other != site]))
+            found[site] = *_turned_signs(kept[site], others, n_rois), _agreement(kept[site], others)
+        site, (signs, after, before) = max(found.items(), key=lambda item: item[1][1] - item[1][2])
+        if not (signs.any() and after - before > MIN_TURNED):
+            break
+        turned[site] = signs, before, after
+        del kept[site]
+    return turned
 
 
 def _turned_signs(mean: np.ndarray, others: np.ndarray, n_rois: int) -> tuple[np.ndarray, float]:

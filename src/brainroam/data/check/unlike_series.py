@@ -20,9 +20,10 @@ EIGHT_BITS, ENOUGH = 2**8, 2**10  # different values; numbers of a person that w
 
 def global_signal(cohort: Cohort, edges: np.ndarray) -> Iterator[Finding]:
     """A site without the common signal that all others have, or the only one with it."""
-    with np.errstate(invalid="ignore"):
-        mean = np.nan_to_num(edges).sum(axis=1) / np.isfinite(edges).sum(axis=1)
-    median = {str(site): float(np.nanmedian(mean[rows])) for site, rows in cohort.table.groupby("site").indices.items()}
+    known = np.isfinite(edges)
+    mean = np.where(known, edges, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    people = cohort.table.assign(mean=mean)[known.any(axis=1)]
+    median = {str(site): float(value) for site, value in people.groupby("site")["mean"].median().items()}
     if len(median) < 3:
         return
     for site, here in median.items():
