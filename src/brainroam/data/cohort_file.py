@@ -70,7 +70,7 @@ def load_cohort(cls: "type[Cohort]", path: str | Path, mapped: bool = False) -> 
         if measure == "series":
             arrays = np.split(data, np.cumsum(table["n_timepoints"].to_numpy(dtype=int))[:-1])
         else:
-            arrays = data.reshape(len(table), -1, data.shape[1])
+            arrays = list(data.reshape(len(table), -1, data.shape[1]))
         cohort = cls(
             arrays,
             table,
