@@ -78,7 +78,7 @@ def require_header(header: Mapping[str, Any], path: object) -> None:
         raise ModelFileError(f"{path} does not hold a whole model: target: {error!r}") from error
 
 
-def require_arrays(arrays: Mapping[str, np.ndarray], path: object) -> None:
+def require_arrays(arrays: dict[str, np.ndarray], path: object) -> None:
     """Refuse an array of another type than methods write, or with a number that is none.
 
     >>> require_arrays({"model.coef": np.array([1.0, np.nan])}, "model")
