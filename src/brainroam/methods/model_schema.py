@@ -14,11 +14,22 @@ from brainroam.data.target import Target
 from brainroam.errors import ModelFileError
 from brainroam.utils.model_files import part
 
-#: By the last part of their names: arrays that hold text, and those that count or place; all others are measured.
-TEXT = ("facts", "target", "covariates", "shares")
-COUNTED = ("edges", "shape", "num_batches_tracked")
-#: Measured arrays in which NaN stands for what nobody has or what is not promised.
-MAY_LACK = ("sets", "familiarity", "centre", "choice", "consensus", "mean_intercept")
+#: By the last part of their names: arrays by which people are multiplied, shifted or judged, which are finite; and
+#: those in which NaN stands for what nobody has or what is not promised.
+FINITE = (
+    "coef",
+    "weight",
+    "weights",
+    "intercept",
+    "bias",
+    "scale",
+    "calibration",
+    "shifts",
+    "skip",
+    "fill",
+    "whitening",
+)
+MAY_LACK = ("centre", "sets", "choice", "familiarity")
 
 
 class _Strict(BaseModel):
@@ -87,20 +98,17 @@ def require_arrays(arrays: dict[str, np.ndarray], path: object) -> None:
     """
     for name, values in arrays.items():
         last = name.rpartition(".")[2]
-        kind = "u" if last in TEXT else "i" if last in COUNTED else "f"
-        if values.dtype.kind != kind or (kind == "f" and values.dtype.itemsize < 4):
+        if last not in (*FINITE, *MAY_LACK):
+            continue
+        if values.dtype.kind != "f" or values.dtype.itemsize < 4:
             wrong = f"it is of type {values.dtype}"
-        elif kind == "f" and not _is_whole(values, last):
+        elif np.isinf(values).any() or (last in FINITE and np.isnan(values).any()):
             wrong = "it holds numbers that are none"
         elif last == "centre" and not _fits(values, part(arrays, name.removesuffix(f".{last}"))):
             wrong = "it is not one mean for each feature that the model weighs"
         else:
             continue
         raise ModelFileError(f"{path} does not hold a whole model: array {name}: {wrong}")
-
-
-def _is_whole(values: np.ndarray, last: str) -> bool:
-    return not np.isinf(values).any() if last in MAY_LACK else bool(np.isfinite(values).all())
 
 
 def _fits(centre: np.ndarray, beside: Mapping[str, np.ndarray]) -> bool:

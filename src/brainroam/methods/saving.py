@@ -208,7 +208,8 @@ def load_method(path: str | Path, cohort: Cohort | None = None) -> tuple[TunedMe
 
 def _require_use(method: TunedMethod, first: Cohort) -> None:
     """Score one person, so that arrays of shapes that do not match are an error here and not later."""
-    method.score(first)
+    if not np.isfinite(method.score(first)).all():
+        raise ValueError("it scores people by numbers that are none")
     if method.familiarity_ is not None:
         method.familiarity_.flags(first)
 
