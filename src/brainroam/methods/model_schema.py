@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from brainroam.data.target import Target
-from brainroam.errors import ModelFileError
+from brainroam.errors import ModelFileError, UsageError
+from brainroam.methods.registry import method_info
 from brainroam.utils.model_files import part
 
 #: By the last part of their names: arrays by which people are multiplied, shifted or judged, which are finite; and
@@ -77,7 +78,11 @@ class _Header(_Strict):
 
 
 def require_header(header: Mapping[str, Any], path: object) -> None:
-    """Refuse a header with an entry that is missing or of another type."""
+    """Refuse a header of an unknown method, or with an entry that is missing or of another type."""
+    try:
+        method_info(str(header.get("method")))
+    except UsageError as error:
+        raise ModelFileError(f"{path} does not hold a whole model that this version knows: {error}") from error
     try:
         _Header.model_validate(dict(header))
         Target.of_description(header["target"])
