@@ -127,15 +127,21 @@ class LinearMethod(EdgeModel):
 
 
 def principal_axes(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates (n, r) of centred rows on their own orthonormal axes (M, r), r <= n, from the n x n Gram matrix.
+    """Coordinates (n, r) of centred rows on their own orthonormal axes (M, r), from products of the fewer of both.
 
     >>> x = np.random.default_rng(0).normal(size=(5, 40)); x -= x.mean(axis=0)
     >>> rotated, axes = principal_axes(x)
     >>> bool(np.allclose(rotated @ axes.T, x)), bool(np.allclose(axes.T @ axes, np.eye(4)))
     (True, True)
+    >>> rotated, axes = principal_axes(x.T - x.T.mean(axis=0))
+    >>> bool(np.allclose(rotated @ axes.T, x.T - x.T.mean(axis=0))), rotated.shape
+    (True, (40, 4))
     """
-    values, vectors = np.linalg.eigh(centred @ centred.T)
+    of_columns = centred.shape[1] < len(centred)
+    values, vectors = np.linalg.eigh(centred.T @ centred if of_columns else centred @ centred.T)
     real = values > 1e-10 * values[-1]
+    if of_columns:
+        return centred @ vectors[:, real], vectors[:, real]
     scale = np.sqrt(values[real])
     return vectors[:, real] * scale, centred.T @ (vectors[:, real] / scale)
 
