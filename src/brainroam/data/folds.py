@@ -87,16 +87,6 @@ def other_sites(sites: Iterable[str], left_out: Iterable[str]) -> list[str]:
     return [name for name in sites if name not in gone]
 
 
-def judgeable_sites(site: np.ndarray, y: np.ndarray) -> list[str]:
-    """The sites with two classes or more in them, and two or more elsewhere.
-
-    >>> judgeable_sites(np.array(["A", "A", "B", "B", "C"]), np.array([0, 1, 0, 1, 1]))
-    ['A', 'B']
-    """
-    names = [str(name) for name in np.unique(site)]
-    return [name for name in names if len(set(y[site == name])) >= 2 and len(set(y[site != name])) >= 2]
-
-
 def training_sites(site: np.ndarray, folds: Folds) -> list[list[str]] | None:
     """The training sites of each fold, where every fold leaves whole sites out and trains on everybody else; else None.
 

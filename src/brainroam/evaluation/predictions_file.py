@@ -414,7 +414,7 @@ def _score_rows(table: pd.DataFrame, target: Target) -> Iterator[dict[str, Any]]
     """The rows of `Results.scores`: the metrics of each run at each site."""
     for key, run in table.groupby(RUN, sort=True):
         method, protocol, seed, fold = key
-        threshold = _threshold(run) if target.is_two_classes else np.nan
+        threshold = _threshold(run) if "probability" in run else np.nan  # of a number and of several classes none
         mean = others_mean(table, key, target)
         for site, scans in run.groupby("site", sort=True):
             yield {
