@@ -26,7 +26,9 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
 
+from brainroam.core.connectivity import PEARSON, cohort_edges
 from brainroam.data.cohort import Cohort
 from brainroam.data.folds import Fold, group_sites, hold_out
 from brainroam.data.people import (
@@ -62,6 +64,7 @@ RULE = "inner-loso-auc"
 ONE_GROUP = (
     "tuning fast: epochs and calibration are from one of {n} groups of sites; levels may be off (--tuning default)"
 )
+FIRST = 50  # columns of a table that tell sites apart
 GROUPS = 5  # of sites, where inner folds only scale scores and give a threshold
 
 
@@ -308,9 +311,14 @@ def inner_folds(cohort: Cohort, seed: int, least_sites: int = 0, groups: int | N
 
 
 def _by_content(cohort: Cohort, sites: Iterable[str]) -> list[str]:
-    """Sites in the order of a hash of what was measured of their people."""
-    digests, site = np.array(cohort.series_digests), cohort.table["site"].to_numpy()
-    content = {name: hashlib.sha256("".join(sorted(digests[site == name])).encode()).hexdigest() for name in sites}
+    """Sites in the order of a hash of what was measured of their people, of a table its ranks: units move nothing."""
+    site = cohort.table["site"].to_numpy()
+    if cohort.own_units:
+        some = np.nan_to_num(cohort_edges(cohort, *PEARSON)[:, :FIRST], nan=-np.inf)
+        each = np.array([row.tobytes().hex() for row in rankdata(some, method="min", axis=0)])
+    else:
+        each = np.array(cohort.series_digests)
+    content = {name: hashlib.sha256("".join(sorted(each[site == name])).encode()).hexdigest() for name in sites}
     return sorted(sites, key=content.__getitem__)
 
 
