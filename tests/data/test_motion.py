@@ -5,10 +5,13 @@ import pandas as pd
 import pytest
 
 import brainroam
-from brainroam.core.nuisance import NUISANCE, nuisance_variables, split_covariates
+from brainroam.core.nuisance import nuisance_variables, split_covariates
 from brainroam.data.check import check_cohort
 from brainroam.data.cohort import Cohort
 from brainroam.data.motion import estimate_motion
+from brainroam.data.people import NUISANCE
+from brainroam.data.prepare import with_nuisance
+from brainroam.data.study_file import read_study
 from brainroam.methods.core import Core
 from brainroam.methods.ensemble import Ensemble
 from brainroam.methods.scaffold_ridge import ScaffoldRidge
@@ -116,3 +119,37 @@ def test_check_says_where_cases_seem_to_have_moved_more(unmeasured, cohort):
     codes = {finding.code for finding in check_cohort(unmeasured[0]).findings}
     assert "label-by-variation" in codes
     assert "label-by-variation" not in {finding.code for finding in check_cohort(cohort).findings}
+
+
+@pytest.mark.parametrize("make", [Core, ScaffoldRidge, Ensemble])
+def test_a_study_names_what_is_projected_out_of_every_method_of_ours(cohort, make):
+    settings = {} if make is Ensemble else {"tau_percentile": 50}
+    named = with_nuisance(cohort, ["mean_fd", "n_timepoints", "age"])
+    usual, told = (make(**settings).fit(people).score(cohort) for people in (cohort, named))
+    assert not np.allclose(usual, told)
+    own = {"covariates" if make is Ensemble else "nuisance": ["mean_fd", "n_timepoints", "age"]}
+    np.testing.assert_array_equal(make(**settings, **own).fit(cohort).score(cohort), told)
+
+
+def test_a_category_is_a_direction_for_each_of_its_levels_but_one(cohort):
+    drugs = np.resize(["none", "ssri", "snri"], len(cohort))
+    people = with_nuisance(cohort.with_columns(pd.DataFrame({"medication": drugs})), ["mean_fd", "medication"])
+    assert nuisance_variables(people).shape == (len(people), 3)
+    assert Ensemble().fit(people).score(cohort).shape == (len(people),)  # of new people it is not asked
+
+
+def test_a_nuisance_that_tells_the_diagnosis_is_warned_of_as_a_covariate_is(cohort):
+    people = cohort.with_columns(pd.DataFrame({"severity": cohort.labels + np.linspace(0, 0.01, len(cohort))}))
+    with pytest.warns(UserWarning, match="severity"):
+        with_nuisance(people, ["mean_fd", "severity"])
+
+
+def test_a_study_file_names_nuisance_variables(tmp_path):
+    study = read_study(write(tmp_path, "data: synthetic\nnuisance: [mean_fd, n_timepoints]\n"))
+    assert study.load().nuisance_names == ("mean_fd", "n_timepoints")
+    assert study.load().covariate_names == ("age", "sex")
+
+
+def write(folder, text):
+    (folder / "study.yaml").write_text(text)
+    return folder / "study.yaml"

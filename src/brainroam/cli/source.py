@@ -197,11 +197,13 @@ def cohort_on_disk(
         from brainroam.data.target_column import with_target
 
         cohort = with_target(cohort, asked, require_label)  # type: ignore[assignment]  # one on disk stays there
-    if source.covariates is None:
-        return cohort
-    from brainroam.data.prepare import with_covariates
+    from brainroam.data.prepare import with_covariates, with_nuisance
 
-    return with_covariates(cohort, source.covariates)  # type: ignore[return-value]  # as above
+    if source.covariates is not None:
+        cohort = with_covariates(cohort, source.covariates)  # type: ignore[assignment]  # as above
+    if source.plan.nuisance is not None:
+        cohort = with_nuisance(cohort, source.plan.nuisance)  # type: ignore[assignment]
+    return cohort
 
 
 def work_beside(out: Path) -> Path:

@@ -21,11 +21,10 @@ from brainroam.data.motion import motion_of, without_motion
 from brainroam.errors import listed
 
 MOTION = "mean_fd"
-NUISANCE = (MOTION,)
 
 
-def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
-    """Covariates (n, k) without their means within site and class, 0 where missing.
+def nuisance_variables(cohort: Cohort, names: Sequence[str] | None = None) -> np.ndarray:
+    """Covariates (n, k) without their means within site and class, 0 where missing; by default those of the study.
 
     What is left varies among people of the same site and diagnosis only; beside a number, what goes with it within a
     site is taken out instead. Mean framewise displacement is skewed: its logarithm is taken. At sites where nobody
@@ -39,7 +38,7 @@ def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
     >>> nuisance_variables(unknown, ["mean_fd"]).shape
     (16, 3)
     """
-    table, columns = cohort.table, cohort.covariates(names)
+    table, columns = cohort.table, cohort.covariates(cohort.nuisance_names if names is None else names)
     if MOTION in columns:
         columns[MOTION] = np.log(columns[MOTION].clip(lower=1e-4))
     values = CovariateEncoder().fit(columns).encode(columns)
@@ -59,9 +58,10 @@ def nuisance_variables(cohort: Cohort, names: Sequence[str]) -> np.ndarray:
     return values
 
 
-def note_of_motion(cohort: Cohort, names: Sequence[str]) -> list[str]:
+def note_of_motion(cohort: Cohort, names: Sequence[str] | None) -> list[str]:
     """What stands in the place of motion that nobody measured, in words; nothing where all is known."""
-    sites = set(cohort.table["site"][without_motion(cohort)]) if MOTION in names else set[str]()
+    asked = MOTION in (cohort.nuisance_names if names is None else names)
+    sites = set(cohort.table["site"][without_motion(cohort)]) if asked else set[str]()
     if not sites:
         return []
     where = "" if len(sites) == len(cohort.sites) else f" at {listed(sorted(sites))}"
@@ -69,17 +69,18 @@ def note_of_motion(cohort: Cohort, names: Sequence[str]) -> list[str]:
 
 
 def split_covariates(
-    cohort: Cohort, covariates: Sequence[str] | None, nuisance: Sequence[str]
+    cohort: Cohort, covariates: Sequence[str] | None, nuisance: Sequence[str] | None
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """What is regressed out of every edge, by default the covariates of the study, and what is projected out.
+    """What is regressed out of every edge and what is projected out, by default the study's covariates and nuisance.
 
     A nuisance variable is projected out, and not regressed, wherever it is named.
 
     >>> import brainroam
     >>> cohort = brainroam.make_cohort(n_sites=2, n_per_site=8, n_rois=8)
-    >>> removed, projected = split_covariates(cohort, ["age", "mean_fd"], NUISANCE)
+    >>> removed, projected = split_covariates(cohort, ["age", "mean_fd"], None)
     >>> list(removed), projected.shape
     (['age'], (16, 1))
     """
+    nuisance = cohort.nuisance_names if nuisance is None else nuisance
     removed = [name for name in cohort.covariates(covariates) if name not in nuisance]
     return cohort.covariates(removed), nuisance_variables(cohort, nuisance)

@@ -354,10 +354,11 @@ class Cohort(People):
         whole = cohort._as_whole()
         return whole._copy_with(_blocks={name: block.without(over[name]) for name, block in whole._blocks.items()})
 
-    def using(self, covariates: Iterable[str]) -> "Cohort":
-        """The same people, with these columns as the covariates of every method that uses any."""
-        same = self._copy_with(_covariates=tuple(covariates))
-        same.covariates()  # one that does not exist is named now
+    def using(self, covariates: Iterable[str], nuisance: Iterable[str] | None = None) -> "Cohort":
+        """The same people, with these columns as covariates, and these as what our methods take out as directions."""
+        projected = self._nuisance if nuisance is None else tuple(nuisance)
+        same = self._copy_with(_covariates=tuple(covariates), _nuisance=projected)
+        same.covariates([*same._covariates, *same._nuisance])  # one that does not exist is named now
         return same
 
     def without_labels(self, telling: bool = True) -> "Cohort":
@@ -450,6 +451,7 @@ class Cohort(People):
             "measure": self.measure,
         }
         cohort = Cohort(series, table, **{**unchanged, **changed})
+        cohort._nuisance = self._nuisance
         rows = self.origin[1]
         if len(cohort) == len(rows):
             further = {name: block.at(rows) for name, block in self._blocks.items() if name != self.block_name}

@@ -34,6 +34,7 @@ def save_cohort(cohort: "Cohort", path: str | Path) -> Path:
         "atlas": atlas.described(),
         "manifest_hash": cohort.manifest_hash,
         "covariates": cohort.covariate_names,
+        "nuisance": cohort.nuisance_names,
         "prepared": cohort.prepared,
         "target": cohort.target.described(),
         "measure": cohort.measure,
@@ -85,6 +86,7 @@ def load_cohort(cls: "type[Cohort]", path: str | Path, mapped: bool = False) -> 
             arrays = np.split(values, np.cumsum(described["heights"])[:-1])
             block = Block(described["measure"], Atlas.of_description(described["atlas"], None), Features(arrays))
             cohort = cohort.with_further(name, block, header["name"])
+        cohort = cohort.using(header["covariates"], header["nuisance"])
     except DAMAGE as error:
         if isinstance(error, ReaderError):
             raise

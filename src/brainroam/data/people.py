@@ -29,6 +29,7 @@ COLUMNS = ("subject", "site", "label", "age", "sex", "mean_fd", "tr", "n_timepoi
 NUMERIC = ("label", "age", "sex", "mean_fd", "tr")
 LARGEST = 1e15  # no measurement of a person is larger, and squares of such numbers still are numbers
 COVARIATES = ("age", "sex")  # what methods use unless a study says otherwise
+NUISANCE = ("mean_fd",)  # what our methods take out as directions unless a study says otherwise
 RENAMED = "study_group"  # what a column 'group' is called that holds diagnoses or study arms
 LARGE, MOST = 5, 0.2  # a group of more people than this, and of more than this share of everybody, is no family
 NO_COVARIATES = {
@@ -47,6 +48,7 @@ class People:
     _excluded: pd.DataFrame
     _target: Target
     _covariates: tuple[str, ...]
+    _nuisance: tuple[str, ...] = NUISANCE
     labels_hidden = False  # whether these are people to be scored, see `Cohort.without_labels`
 
     def __len__(self) -> int:
@@ -120,6 +122,11 @@ class People:
     def covariate_names(self) -> tuple[str, ...]:
         """The columns that methods use as covariates, unless they are told others."""
         return self._covariates
+
+    @property
+    def nuisance_names(self) -> tuple[str, ...]:
+        """The columns whose directions our methods take out, unless they are told others."""
+        return self._nuisance
 
     def covariates(self, names: Iterable[str] | None = None) -> pd.DataFrame:
         """These columns of the table, or `covariate_names`; an error for one that does not exist."""

@@ -44,6 +44,8 @@ class Preparation:
         Leave out who moved more than this (mean framewise displacement, mm), or is not known to have moved less.
     covariates : sequence of str or mapping of str to str, optional
         The columns that methods use as covariates, with their kind (``number`` or ``category``) where it is not seen.
+    nuisance : sequence of str, optional
+        The columns whose directions our methods take out of edges; needed in training only. By default ``mean_fd``.
 
     Examples
     --------
@@ -59,6 +61,7 @@ class Preparation:
     exclude: People | None = None
     max_fd: float | None = None
     covariates: Sequence[str] | Mapping[str, str] | None = None
+    nuisance: Sequence[str] | None = None
 
     def apply(self, cohort: Cohort) -> Cohort:
         """The cohort as every method sees it."""
@@ -71,6 +74,8 @@ class Preparation:
             cohort = crop_series(cohort, self.crop)
         if self.covariates is not None:
             cohort = with_covariates(cohort, self.covariates)
+        if self.nuisance is not None:
+            cohort = with_nuisance(cohort, self.nuisance)
         return cohort
 
 
@@ -162,6 +167,18 @@ def with_covariates(cohort: Cohort, covariates: Sequence[str] | Mapping[str, str
     warn_of_the_condition(prepared.table, prepared.covariate_names, prepared.target)
     warn_of_the_site(prepared.table, prepared.covariate_names)
     return prepared
+
+
+def with_nuisance(cohort: Cohort, names: Sequence[str]) -> Cohort:
+    """The cohort with these columns as what our methods take out as directions; what is no covariate is no nuisance.
+
+    >>> from brainroam.data.synthetic import make_cohort
+    >>> prepared = with_nuisance(make_cohort(n_sites=2, n_per_site=4), ["mean_fd", "n_timepoints"])
+    >>> prepared.nuisance_names, prepared.covariate_names
+    (('mean_fd', 'n_timepoints'), ('age', 'sex'))
+    """
+    prepared = with_covariates(cohort, names)
+    return prepared.using(cohort.covariate_names, prepared.covariate_names)
 
 
 def kind_of(values: pd.Series) -> str:

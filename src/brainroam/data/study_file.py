@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml")
 SYNTHETIC = "synthetic"
-PREPARING = ("crop", "exclude", "max_fd", "covariates")
+PREPARING = ("crop", "exclude", "max_fd", "covariates", "nuisance")
 RESERVED = frozenset(
     {
         "reader",
@@ -65,6 +65,8 @@ class Study(BaseModel):
     reader, atlas, sites, exclude_sites, site_names, edges, preset, max_missing_rois
     crop, exclude, max_fd, covariates, target, options
         As for `brainroam.load_cohort`; ``options`` are those of the reader.
+    nuisance : list of str, optional
+        Columns whose directions our methods take out of edges, see `brainroam.data.prepare`.
     blocks : dict of str to dict, optional
         Several measurements of the same people, by name: ``{table: freesurfer/*.tsv, columns: "*"}``,
         ``{matrices: connectomes}``; the one that says ``series``, or whose path is that of ``data``, names the data
@@ -102,6 +104,7 @@ class Study(BaseModel):
     exclude: str | list[str] | None = None
     max_fd: Annotated[float, Field(gt=0)] | None = None
     covariates: list[str] | dict[str, Literal["number", "category"]] | None = None
+    nuisance: list[str] | None = None
     target: str | dict[str, str | list[str]] | None = None
     blocks: dict[str, dict[str, Any]] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
@@ -118,7 +121,7 @@ class Study(BaseModel):
         """What is done after reading and before any method."""
         from brainroam.data.prepare import Preparation
 
-        return Preparation(self.crop, self.exclude, self.max_fd, self.covariates)
+        return Preparation(self.crop, self.exclude, self.max_fd, self.covariates, self.nuisance)
 
     @property
     def site_choice(self) -> "SiteChoice":
@@ -221,7 +224,7 @@ class Study(BaseModel):
             spool=spool,
             workers=workers,
             target=self._target_column(),
-            covariates=self.covariates or (),
+            covariates=[*(self.covariates or ()), *(self.nuisance or ())],
             keep_unmeasured=bool(self.blocks),
             exclude=self.exclude,
             edges=self.edges,

@@ -32,7 +32,7 @@ import numpy as np
 from brainroam.data.cohort import Cohort
 from brainroam.data.columns import levels_of
 from brainroam.data.folds import Fold
-from brainroam.data.people import COVARIATES
+from brainroam.data.people import COVARIATES, NUISANCE
 from brainroam.data.prepare import kind_of
 from brainroam.errors import RunsError, UsageError, unknown
 from brainroam.evaluation.code_version import code_version
@@ -125,6 +125,8 @@ def table_hash(cohort: Cohort) -> str:
     table = cohort.table.sort_values("subject").to_csv(index=False, lineterminator="\n")
     if cohort.covariate_names != COVARIATES:
         table += ",".join(f"{name}:{kind_of(cohort.table[name])}" for name in cohort.covariate_names)
+    if cohort.nuisance_names != NUISANCE:
+        table += f"nuisance: {','.join(cohort.nuisance_names)}"
     if not cohort.target.is_two_classes:
         table += content_hash(cohort.target.described())
     return hashlib.sha256(table.encode()).hexdigest()

@@ -201,6 +201,7 @@ class StoredPeople:
     rows: tuple[int, ...]
     manifest_hash: str
     covariates: tuple[str, ...]
+    nuisance: tuple[str, ...]
 
     @classmethod
     def find(cls, path: Path, cohort: Cohort) -> "StoredPeople | None":
@@ -213,14 +214,14 @@ class StoredPeople:
         stores = {store.name: store, **store.further}
         if list(blocks) != list(stores) or not all(stores[name].holds(block) for name, block in blocks.items()):
             return None
-        return cls(path.absolute(), tuple(rows), cohort.manifest_hash, cohort.covariate_names)
+        return cls(path.absolute(), tuple(rows), cohort.manifest_hash, cohort.covariate_names, cohort.nuisance_names)
 
     def load(self) -> Cohort:
         """Read them, and make sure that they are the same people still."""
         cohort = CohortStore(self.path).cohort(self.rows)
         if cohort.manifest_hash != self.manifest_hash:
             raise ReaderError(f"{self.path} has changed since the work began; start the command again")
-        return cohort.using(self.covariates)
+        return cohort.using(self.covariates, self.nuisance)
 
 
 @contextmanager

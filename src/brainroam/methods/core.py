@@ -31,7 +31,7 @@ import pandas as pd
 
 from brainroam.core.choice import Choice, describe_decision, spread_of_scores
 from brainroam.core.model import NOBODY_HELD_OUT, CoreModel
-from brainroam.core.nuisance import NUISANCE, note_of_motion, split_covariates
+from brainroam.core.nuisance import note_of_motion, split_covariates
 from brainroam.core.recipe import NETWORK, OURS, PAPER, Recipe, as_recipe
 from brainroam.core.site_flips import flipped_strengths
 from brainroam.data.cohort import Cohort
@@ -56,8 +56,8 @@ class Core(Method):
     covariates : sequence of str, optional
         Columns of the cohort's table to remove from the pathways by regression; those of the study by default, without
         the nuisance variables.
-    nuisance : sequence of str
-        Columns whose directions are projected out; those that a cohort lacks are not.
+    nuisance : sequence of str, optional
+        Columns whose directions are projected out; those of the study by default (motion).
     recipe : {"ours", "network", "paper"}
         The `Recipe` to start from.
     **settings
@@ -80,7 +80,7 @@ class Core(Method):
     __signature__ = inspect.Signature(
         [
             inspect.Parameter("covariates", _KEYWORD, default=None, annotation=Sequence[str] | None),
-            inspect.Parameter("nuisance", _KEYWORD, default=NUISANCE, annotation=Sequence[str]),
+            inspect.Parameter("nuisance", _KEYWORD, default=None, annotation=Sequence[str] | None),
             inspect.Parameter("recipe", _KEYWORD, default="ours", annotation=str),
             *(setting.replace(kind=_KEYWORD) for setting in settings_of(Recipe).values()),
         ]
@@ -89,7 +89,7 @@ class Core(Method):
     def __init__(
         self,
         covariates: Sequence[str] | None = None,
-        nuisance: Sequence[str] = NUISANCE,
+        nuisance: Sequence[str] | None = None,
         recipe: str = "ours",
         **settings: Any,
     ) -> None:

@@ -31,7 +31,7 @@ import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import EdgeKind, cohort_edges, zero_where_missing
-from brainroam.core.nuisance import NUISANCE, nuisance_variables
+from brainroam.core.nuisance import nuisance_variables
 from brainroam.core.ridge import DualRidge, iterative_ridge
 from brainroam.core.site_edges import SiteEdges
 from brainroam.data.cohort import Cohort
@@ -114,8 +114,8 @@ class EdgeRidge(CentredReading):
         In units of the mean squared length of the people's edges; the weights, scaled to unit length, are averaged.
     strength : float, optional
         scikit-learn's ``alpha`` instead of ``penalties``.
-    covariates : sequence of str
-        Nuisance variables whose directions are projected out; a cohort without the column goes without.
+    covariates : sequence of str, optional
+        Nuisance variables whose directions are projected out; None is those of the study.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class EdgeRidge(CentredReading):
         soft: Annotated[float, Field(ge=0, le=4)] = 0.0,
         penalties: Annotated[Sequence[PositiveFloat], Field(min_length=1)] = (1, 3, 10),
         strength: PositiveFloat | None = None,
-        covariates: Sequence[str] = (),
+        covariates: Sequence[str] | None = (),
     ) -> None:
         self.kind = EdgeKind(kind, shrinkage, robust)
         self.edge_kinds = (self.kind,)
@@ -285,7 +285,7 @@ register(
 register(
     MethodInfo(
         "log-ridge",
-        partial(EdgeRidge, kind="log", shrinkage=0.7, robust=True, covariates=NUISANCE),
+        partial(EdgeRidge, kind="log", shrinkage=0.7, robust=True, covariates=None),
         "ridge on log-Euclidean edges of spatial-sign correlations, without site means and the direction of motion",
         "Varoquaux et al. (2010) MICCAI; recipe of brainroam",
         needs=("site",),

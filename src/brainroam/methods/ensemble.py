@@ -39,7 +39,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import nnls
 
-from brainroam.core.nuisance import NUISANCE, note_of_motion
+from brainroam.core.nuisance import note_of_motion
 from brainroam.core.penalties import mix_readings
 from brainroam.core.targets import spread_within_sites
 from brainroam.data.cohort import Cohort
@@ -74,8 +74,8 @@ class Ensemble(Method):
 
     Parameters
     ----------
-    covariates : sequence of str
-        Nuisance variables whose directions are taken out of the edges; those that a cohort lacks are not.
+    covariates : sequence of str, optional
+        Nuisance variables whose directions are taken out of the edges; those of the study by default (motion).
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Ensemble(Method):
 
     explains_people = True
 
-    def __init__(self, covariates: Sequence[str] = NUISANCE) -> None:
+    def __init__(self, covariates: Sequence[str] | None = None) -> None:
         self.covariates = covariates
         self.edge_kinds = tuple(reader.kind for reader in self._members("series").values())
 

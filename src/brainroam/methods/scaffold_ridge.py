@@ -21,7 +21,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from brainroam.core.connectivity import PEARSON, EdgeKind, cohort_edges, readable_kind
 from brainroam.core.deconfound import SiteDeconfounder, Slopes
-from brainroam.core.nuisance import NUISANCE, split_covariates
+from brainroam.core.nuisance import split_covariates
 from brainroam.core.recipe import ETA, TAU_PERCENTILE, ZETA
 from brainroam.core.ridge import ridge_weights, without_directions
 from brainroam.core.scaffold import are_too_small
@@ -55,8 +55,8 @@ class ScaffoldRidge(Method):
         See `SiteDeconfounder`.
     covariates : sequence of str, optional
         Columns to remove; those of the study by default, without the nuisance variables.
-    nuisance : sequence of str
-        Columns whose directions are projected out; those that a cohort lacks are not.
+    nuisance : sequence of str, optional
+        Columns whose directions are projected out; those of the study by default (motion).
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ScaffoldRidge(Method):
         zeta: NonNegativeFloat = ZETA,
         slopes: Slopes = "shrunken",
         covariates: Sequence[str] | None = None,
-        nuisance: Sequence[str] = NUISANCE,
+        nuisance: Sequence[str] | None = None,
     ) -> None:
         self.kind = EdgeKind(kind, shrinkage, robust)
         self.edge_kinds = (self.kind,)

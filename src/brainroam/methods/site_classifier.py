@@ -205,6 +205,8 @@ class CoreClassifier(SiteClassifier):
         How many pathways the network reads.
     device : str, optional
         A torch device.
+    nuisance : sequence of str, optional
+        Covariates whose directions are projected out instead of regressed out; ``mean_fd`` by default.
     tuning : {"default", "fast"}
         ``fast`` holds out one group of sites only.
     random_state : int
@@ -246,6 +248,7 @@ class CoreClassifier(SiteClassifier):
         updates: int | None = None,
         max_pathways: int | None = None,
         device: str | None = None,
+        nuisance: Sequence[str] | None = None,
         tuning: str = "default",
         random_state: int = 0,
     ) -> None:
@@ -265,13 +268,15 @@ class CoreClassifier(SiteClassifier):
         self.updates = updates
         self.max_pathways = max_pathways
         self.device = device
+        self.nuisance = nuisance
         self.tuning = tuning
         self.random_state = random_state
 
     def _method_settings(self) -> dict[str, Any]:
         named = {field.name for field in fields(Recipe)} & self.get_params(deep=False).keys()
         changed = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
-        return replace(as_recipe(self.recipe), **changed).changes()
+        told = {} if self.nuisance is None else {"nuisance": list(self.nuisance)}
+        return replace(as_recipe(self.recipe), **changed).changes() | told
 
     def gates(self, X: People, covariates: Covariates = None, tr: Times = None) -> np.ndarray:
         """Gate of each pathway (n, M_S), in the order of ``scaffold_.edges``."""

@@ -26,7 +26,7 @@ from typing import Self
 import numpy as np
 
 from brainroam.core.connectivity import PEARSON, cohort_edges, zero_where_missing
-from brainroam.core.nuisance import NUISANCE, nuisance_variables
+from brainroam.core.nuisance import nuisance_variables
 from brainroam.core.pathways import site_rows
 from brainroam.core.penalties import mix_readings, prior_of, table_penalties
 from brainroam.core.ridge import Rows, ridge_candidates, without_directions
@@ -48,8 +48,8 @@ class TableRidge(CentredReading):
 
     Parameters
     ----------
-    covariates : sequence of str
-        Nuisance variables whose directions are projected out; a cohort without the column goes without.
+    covariates : sequence of str, optional
+        Nuisance variables whose directions are projected out; those of the study by default (motion).
     by_scores : bool
         Whether skewed columns are read by their normal scores.
 
@@ -65,7 +65,7 @@ class TableRidge(CentredReading):
 
     kind = PEARSON
 
-    def __init__(self, covariates: Sequence[str] = NUISANCE, by_scores: bool = True) -> None:
+    def __init__(self, covariates: Sequence[str] | None = None, by_scores: bool = True) -> None:
         self.covariates, self.by_scores = covariates, by_scores
 
     def fit(self, cohort: Cohort, seed: int = 0, validation: Cohort | None = None) -> Self:
