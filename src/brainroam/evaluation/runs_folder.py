@@ -422,7 +422,8 @@ def _describe_covariates(cohort: Cohort) -> dict[str, dict[str, Any]]:
     return {
         name: {"kind": kind_of(table[name]), "known": int(table[name].notna().sum()), "used": name in used}
         | ({"measure": True} if name in columns else {})
-        for name in dict.fromkeys([*used, "mean_fd"])
+        | ({"projected": True} if name in cohort.nuisance_names else {})
+        for name in dict.fromkeys([*used, "mean_fd", *cohort.nuisance_names])
     }
 
 

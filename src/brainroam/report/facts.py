@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brainroam import __version__
-from brainroam.data.people import COVARIATES
+from brainroam.data.people import COVARIATES, NUISANCE
 from brainroam.errors import BrainroamError, counted
 from brainroam.evaluation.predictions_file import TUNING as FROM_FILE
 from brainroam.methods.base import ANYTHING, MethodInfo
@@ -45,6 +45,7 @@ class MethodFact:
     needs: tuple[str, ...]
     covariate_use: str = ""
     covariates: tuple[str, ...] = ()
+    projected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,14 +130,16 @@ def _method(data: ReportData, name: str) -> MethodFact:
         return MethodFact(name, next(names, "not a method of this version of brainroam"), "", (), seeds, ())
     described = data.study.get("covariates")  # not in studies of earlier versions
     of_study = COVARIATES if described is None else [name for name, seen in described.items() if seen["used"]]
-    covariates = covariates_used(info, fixed, of_study)
+    nuisance = nuisance_used(info, fixed, data.study)
+    covariates = tuple(one for one in covariates_used(info, fixed, of_study) if one not in nuisance)
+    uses = info.needs, info.covariate_use, covariates, nuisance
     blocks = names_of(fixed.get("blocks", ()))
     if set(fixed) == {"blocks"} and registered in data.compared:
         alone = f"{registered} of {join_names(blocks)} alone"
-        return MethodFact(name, alone, "", (), seeds, info.needs, info.covariate_use, covariates)
+        return MethodFact(name, alone, "", (), seeds, *uses)
     published = tuple(part for part in info.citation.split("; ") if re.search(r"\b(19|20)\d\d\b", part))
     summary = _summary(info, data.words.kinds, blocks)
-    return MethodFact(name, summary, info.citation, published, seeds, info.needs, info.covariate_use, covariates)
+    return MethodFact(name, summary, info.citation, published, seeds, *uses)
 
 
 def _summary(info: MethodInfo, kinds: Mapping[str, str], blocks: Sequence[str]) -> str:
@@ -158,11 +161,15 @@ def covariate_sentences(data: ReportData, facts: Facts) -> list[str]:
     """
     seen = data.study.get("covariates", {})
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    if not any(fact.covariates or "covariates" in fact.needs for fact in facts.methods):
+    if not any(fact.covariates or fact.projected or "covariates" in fact.needs for fact in facts.methods):
         return []
     for fact in facts.methods:
+        projected = tuple(name for name in fact.projected if seen.get(name, {}).get("known", 1))
         present = tuple(name for name in fact.covariates if seen.get(name, {}).get("known", 1))
-        groups.setdefault((fact.covariate_use if present else "", present), []).append(fact.name)
+        if projected:
+            groups.setdefault(("projected", projected), []).append(fact.name)
+        if present or not projected:
+            groups.setdefault((fact.covariate_use if present else "", present), []).append(fact.name)
     ones = f"{data.words.feature}s"
     sentences = [in_words(use, methods, names, ones) for (use, names), methods in groups.items()]
     used = {name for fact in facts.methods for name in fact.covariates}
@@ -181,7 +188,7 @@ OF_KIND = {
     "table": {
         "ensemble": "ridges of all columns by nine penalties, as held-out sites believe each, site means removed",
         "fc-ridge": "ridge of all columns, site means removed",
-        "core": "linear reading of all columns or of those with the largest contrasts, deconfounded by site",
+        "core": "as ensemble, beside a scaffold of the columns whose contrast the sites agree on",
         "scaffold-ridge": "ridge of the columns whose contrast the sites agree on, deconfounded by site",
     },
     "matrices": {
@@ -212,10 +219,29 @@ def covariates_used(info: MethodInfo, fixed: Mapping[str, Any], of_study: Sequen
     own = settings_of(info.make).get("covariates")
     if own is None:
         return COVARIATES if info.covariate_use == "linked" else ()  # by its paper, whatever a study removes
+    if info.covariate_use == "projected":
+        return ()
     names = fixed.get("covariates", own.default)
     if names is not None:
         return tuple(names)
     return confounds_of(of_study) if info.covariate_use == "read" else tuple(of_study)
+
+
+def nuisance_used(info: MethodInfo, fixed: Mapping[str, Any], study: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns whose directions a method takes out: those of its name, else of the study.
+
+    >>> from brainroam.methods.registry import method_info
+    >>> [nuisance_used(method_info(name), {}, {}) for name in ("core", "ensemble", "fc-ridge", "core-paper")]
+    [('mean_fd',), ('mean_fd',), (), ()]
+    """
+    own = settings_of(info.make)
+    key = "nuisance" if "nuisance" in own else "covariates" if info.covariate_use == "projected" else ""
+    project = fixed.get("project", own["project"].default if "project" in own else True)
+    if not key or not project:
+        return ()
+    names = fixed.get(key, own[key].default)
+    of_study = tuple(name for name, seen in study.get("covariates", {}).items() if seen.get("projected"))
+    return tuple(names) if names is not None else of_study or NUISANCE
 
 
 def in_words(use: str, methods: Sequence[str], names: Sequence[str], ones: str = "edges") -> str:
