@@ -59,22 +59,22 @@ def test_every_section_is_there_and_reachable(full_report):
 
 
 def test_the_verdict_is_that_of_compare(full_report, full_runs):
-    table = brainroam.compare(full_runs, reference="ensemble").table
-    row = table[(table["method"] == "ensemble") & (table["protocol"] == "loso")].iloc[0]
+    table = brainroam.compare(full_runs, reference="core").table
+    row = table[(table["method"] == "core") & (table["protocol"] == "loso")].iloc[0]
     page = parse(full_report)
     first, figures = text_of(page, "verdict"), text_of(page, "figures")
-    assert f"ensemble ranks the right one higher {100 * row['auc']:.0f} times out of 100" in first
+    assert f"core ranks the right one higher {100 * row['auc']:.0f} times out of 100" in first
     assert f"expect {100 * row['next_low']:.0f} to {100 * row['next_high']:.0f} of 100" in first
     plain = table[(table["method"] == "fc-ridge") & (table["protocol"] == "loso")].iloc[0]
     assert f"Plain ridge regression (fc-ridge) on the same connectivity reaches {100 * plain['auc']:.0f}" in first
-    assert f"ensemble has a mean AUC of {row['auc']:.2f}" in figures
+    assert f"core has a mean AUC of {row['auc']:.2f}" in figures
     assert f"next site is expected between {row['next_low']:.2f} and {row['next_high']:.2f}" in figures
     assert f"{row['worst_auc']:.2f} {row['worst_site']}" in figures
 
 
 def test_aucs_are_those_of_the_predictions(full_report, full_runs):
     predictions = read_table(full_runs / "predictions.csv")
-    mine = predictions[(predictions["method"] == "ensemble") & (predictions["protocol"] == "loso")]
+    mine = predictions[(predictions["method"] == "core") & (predictions["protocol"] == "loso")]
     expected = {
         site: np.mean([roc_auc_score(run["label"], run["score"]) for _, run in people.groupby("seed")])
         for site, people in mine.groupby("site")
