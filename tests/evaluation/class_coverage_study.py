@@ -18,9 +18,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from brainroam.data.target.order import equivalent_sizes, macro_auc
+from brainroam.data.target.orders import MacroAreas
 from brainroam.data.target.outlook import expected_classes
+from brainroam.data.target.sites_several import site_metrics
 from brainroam.evaluation.stats import verdict as models
-from brainroam.evaluation.stats.classes import macro_verdict, site_metrics
 
 K = 3
 NEW = {"10": (4, 3, 3), "30": (10, 10, 10), "100": (34, 33, 33), "100 rare": (80, 10, 10), "300": (100, 100, 100)}
@@ -43,7 +44,7 @@ def measured(codes: list[np.ndarray], scores: list[np.ndarray]) -> np.ndarray:
 
 def judged(found: np.ndarray, counts: np.ndarray):
     """The verdict on these sites."""
-    return macro_verdict(found[:, 0], counts, found[:, 1:])
+    return MacroAreas(classes=tuple("abc")).judge(found[:, 0], counts, found[:, 1:], models)
 
 
 def foretold(found: np.ndarray, counts: np.ndarray, scores_of: Callable[[np.ndarray], np.ndarray]) -> list[bool]:

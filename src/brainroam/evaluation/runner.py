@@ -179,19 +179,20 @@ def execute(cohort: Cohort, task: Task) -> dict[str, Any]:
 
     if spec.protocol == "loio":
         scans = scans.assign(institution=spec.fold)  # also where names of sites tell it
-    several = spec.protocol in SEVERAL_SITES  # one model, so that each of its sites can be measured by itself
+    of_several_sites = spec.protocol in SEVERAL_SITES  # one model, so that each of its sites can be measured by itself
     names = [name for name in ("person", "institution") if name in scans]
-    by_site = {name: metrics_of(site == name) for name in np.unique(site)} if several else metrics_of(slice(None))
+    everybody = slice(None)
+    each = {name: metrics_of(site == name) for name in np.unique(site)} if of_several_sites else metrics_of(everybody)
     return plain(
         {
             "status": "done",
             "predictions": {
                 "subject": scans["subject"].tolist(),
                 **{name: scans[name].fillna("").astype(str).tolist() for name in names},
-                **({"site": site} if several else {}),
+                **({"site": site} if of_several_sites else {}),
                 **columns,
             },
-            "metrics": by_site,
+            "metrics": each,
             **facts,
             "next_site": _facts_for_next_site(model),
             "configuration": model.configuration_,

@@ -51,9 +51,9 @@ def words_of(study: Mapping[str, Any]) -> Words:
     measured = study.get("measured") or {"series": {"measure": "series", "extent": regions}}
     of_each = {name: str(block["measure"]) for name, block in measured.items()}
     kinds = set(of_each.values())
-    several = len(measured) > 1
+    named = len(measured) > 1
     inputs = [
-        f"{name + ': ' if several else ''}{INPUT[block['measure']]} ({block['extent'].removesuffix(UNNAMED)})"
+        f"{name + ': ' if named else ''}{INPUT[block['measure']]} ({block['extent'].removesuffix(UNNAMED)})"
         for name, block in measured.items()
     ]
     if kinds == {"table"}:

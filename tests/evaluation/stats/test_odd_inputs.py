@@ -13,12 +13,13 @@ from sklearn.model_selection import LeaveOneGroupOut
 
 import brainroam
 from brainroam import compare_sites, next_site
-from brainroam.data.target import Number
+from brainroam.data.target import Number, sites_number, sites_several
 from brainroam.data.target.calibration import calibrate, calibrate_classes, calibrate_number
 from brainroam.data.target.order import correlations
 from brainroam.data.target.sets import calibrate_intervals, calibrate_sets
 from brainroam.errors import DataError
-from brainroam.evaluation.stats import classes, metrics, numbers
+from brainroam.evaluation.stats import metrics
+from brainroam.evaluation.stats import verdict as models
 from brainroam.evaluation.stats.confounding import within_class_correlation, without
 from brainroam.evaluation.stats.paired import holm
 from brainroam.evaluation.stats.verdict import observed_next, verdict
@@ -138,13 +139,13 @@ def test_a_number_is_calibrated_by_least_squares_whatever_the_units(seed, unit, 
     slope, intercept = np.polyfit(score, t, 1)
     found = calibrate_number(unit * (score + offset), t)
     np.testing.assert_allclose(found(unit * (score + offset)), intercept + slope * score, atol=1e-5)
-    sites = numbers.site_metrics(unit * t, unit * (3 * score + offset), 0.0, Number("t"))
+    sites = sites_number.site_metrics(unit * t, unit * (3 * score + offset), 0.0, Number("t"))
     assert sites["scale"] == pytest.approx(np.polyfit(3 * score, t, 1)[0], rel=1e-5)
     assert sites["r"] == pytest.approx(np.corrcoef(score, t)[0, 1], abs=1e-6)
     level = 1e9 * unit  # both far from 0
-    far = numbers.site_metrics(unit * t + level, 3 * unit * score + level, 0.0, Number("t"))
+    far = sites_number.site_metrics(unit * t + level, 3 * unit * score + level, 0.0, Number("t"))
     assert far["scale"] == pytest.approx(sites["scale"], rel=1e-5)
-    hardly = numbers.site_metrics(unit * t + level, 1e-3 * unit * score + level, 0.0, Number("t"))
+    hardly = sites_number.site_metrics(unit * t + level, 1e-3 * unit * score + level, 0.0, Number("t"))
     assert np.isnan(
         hardly["scale"]
     )  # predictions that hardly differ: a slope of 3,000 with an error above 1 says nothing
@@ -153,7 +154,8 @@ def test_a_number_is_calibrated_by_least_squares_whatever_the_units(seed, unit, 
 def test_sites_of_too_few_people_for_a_correlation_are_not_said_to_have_one_value():
     columns = ("level", "scale", "mae", "mae_constant", "gain_se", "r2", "r2_constant", "sd", "error_sd")
     sites = pd.DataFrame({name: [1.0, 2.0, 3.0] for name in columns}).assign(n=2, r=np.nan)
-    assert "same for everybody" not in numbers.verdict(sites).reason
+    judged = Number("t").order.judge(sites["r"].to_numpy(), sites[["n"]].to_numpy(), np.zeros((len(sites), 0)), models)
+    assert "same for everybody" not in judged.reason
 
 
 def test_a_site_of_one_class_takes_no_part_in_the_verdict():
@@ -169,7 +171,7 @@ def test_several_classes_are_measured_as_scikit_learn_does_also_where_some_are_a
     p = rng.dirichlet(np.ones(n_classes), n).round(1) + 0.01
     p /= p.sum(axis=1, keepdims=True)
     called, names = p.argmax(axis=1), [f"c{k}" for k in range(n_classes)]
-    found = classes.site_metrics(code, p, called, p, names)
+    found = sites_several.site_metrics(code, p, called, p, names)
     there = np.unique(code)
     assert found["log_loss"] == pytest.approx(reference.log_loss(code, p, labels=range(n_classes)))
     if len(there) > 1:

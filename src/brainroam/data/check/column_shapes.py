@@ -11,6 +11,7 @@ from scipy import stats
 from brainroam.data.check.report import Finding
 from brainroam.data.cohort import Cohort
 from brainroam.data.readers.clinical import LACKS, LEVEL
+from brainroam.data.target.orders import Order
 from brainroam.errors import counted, listed
 
 SKEWED, FLOOR = 1.0, 0.3  # skewness within sites; share of people who have the lowest value of a column
@@ -148,7 +149,7 @@ def golden_column(cohort: Cohort) -> Iterator[Finding]:
         return
     site = table["site"][known].to_numpy()
     values = pd.DataFrame(np.concatenate(cohort.series)[known])
-    t = table["label"][known].rank() if target.is_number else table["label"][known]
+    label, t = table["label"][known].to_numpy(dtype=float), table["label"][known].rank()
     x = (values.rank() - values.rank().groupby(site).transform("mean")).fillna(0.0).to_numpy()
     t = (t - t.groupby(site).transform("mean")).to_numpy()
     x = x / np.maximum(x.std(axis=0), 1e-12)
@@ -161,12 +162,13 @@ def golden_column(cohort: Cohort) -> Iterator[Finding]:
         chosen.add(best)
         one[held_out] = np.sign(contrast[best]) * x[held_out, best]
         every[held_out] = x[held_out] @ _ridge(x[train], t[train])
-    alone, together = (_order(score, t, site, target.is_number) for score in (one, every))
+    figure = target.order.figure
+    means = [_order(score, label, site, target.order) for score in (one, every)]
+    alone, together = ((mean - figure.chance) / (1 - figure.chance) for mean in means)
     if len(chosen) == 1 and alone >= GOLD and alone >= together - NEARLY:
-        name, what = cohort.atlas.labels[best], "r" if target.is_number else "AUC"
-        told = [f"{v if target.is_number else (v + 1) / 2:.2f}" for v in (alone, together)]
+        name = cohort.atlas.labels[best]
         message = f"{name} alone orders people of held-out sites as well as all {cohort.n_rois} columns together, or "
-        message += f"nearly ({what} {told[0]}, all {told[1]})"
+        message += f"nearly ({figure.head} {means[0]:.2f}, all {means[1]:.2f})"
         remedy = "it is either the finding or a leak: find out what it measures, and when; then run once without it"
         yield Finding("warning", "golden-column", message, remedy)
 
@@ -178,14 +180,12 @@ def _ridge(x: np.ndarray, t: np.ndarray) -> np.ndarray:
     return np.linalg.solve(gram, x.T @ t) if few else x.T @ np.linalg.solve(gram, t)
 
 
-def _order(score: np.ndarray, t: np.ndarray, site: np.ndarray, is_number: bool) -> float:
-    """Mean over sites, by their people, of r, or of 2 AUC - 1."""
-    merits, weights = [], []
+def _order(score: np.ndarray, label: np.ndarray, site: np.ndarray, order: Order) -> float:
+    """Mean of the figure over sites, by their people; chance where no site has one."""
+    values, weights = [], []
     for name in np.unique(site):
-        s, here = score[site == name], t[site == name]
-        if np.ptp(s) > 0 and np.ptp(here) > 0:
-            case = here > here.mean()
-            won = stats.rankdata(s)[case].sum() - case.sum() * (case.sum() + 1) / 2
-            merits.append(np.corrcoef(s, here)[0, 1] if is_number else 2 * won / (case.sum() * (~case).sum()) - 1)
-            weights.append(len(s))
-    return float(np.average(merits, weights=weights)) if merits else 0.0
+        here = site == name
+        if np.ptp(label[here]) > 0 and np.isfinite(value := order.value(label[here], score[here])):
+            values.append(value)
+            weights.append(int(here.sum()))
+    return float(np.average(values, weights=weights)) if values else order.figure.chance

@@ -120,7 +120,7 @@ def macro_variances(code: np.ndarray, score: np.ndarray) -> tuple[float, float]:
 def equivalent_sizes(counts: np.ndarray, share: float = 1.0) -> np.ndarray:
     """Equivalent size of sites with these people by class (sites, K): m cases and m controls have as uncertain an AUC.
 
-    See `brainroam.evaluation.stats.classes`; ``share`` is rho there.
+    See `sites_several`; ``share`` is rho there.
 
     >>> equivalent_sizes(np.array([[20, 20, 0], [30, 30, 30], [40, 10, 1], [9, 0, 0]])).round(1).tolist()
     [20.0, 40.1, 5.1, 0.0]
