@@ -26,7 +26,7 @@ from brainroam.core.scaffold import (
     median_over_sites,
     site_contrasts,
     site_stability,
-    sites_with_both_classes,
+    sites_with_contrast,
 )
 from brainroam.core.site_fit import huber_regression
 
@@ -185,7 +185,7 @@ def bench_bootstrap(n_boot: int = 1000, n_timed: int = 50) -> None:
     cohort = training_people(root=DATA)
     site = cohort.table["site"].to_numpy()
     deconfounder = SiteDeconfounder().fit(cohort_edges(cohort), covariates=cohort.covariates(["age", "sex"]), site=site)
-    sites = sites_with_both_classes(cohort.labels, site)
+    sites = sites_with_contrast(cohort.labels, site)
     contrast = site_contrasts(deconfounder.residuals_, cohort.labels, site, sites)
     consensus = median_over_sites(contrast)
 

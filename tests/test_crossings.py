@@ -164,7 +164,7 @@ def test_institutions_are_held_out_whole_with_a_number(people, file, tmp_path):
     np.testing.assert_allclose(here["predicted"], expected[here.index], rtol=1e-9)
     page = run("report", tmp_path, "--out", tmp_path / "r.html")
     assert set(table.loc[table["fold"] == "U1", "site"]) == {"S01", "S02"}  # each is measured by itself
-    assert "S01 and S02 are of one institution" in (tmp_path / "r.html").read_text(), page.output
+    assert "5 held-out sites of 4 institutions" in (tmp_path / "r.html").read_text(), page.output
 
 
 def test_a_number_killed_and_started_again_ends_in_the_same_bytes(file, tmp_path):

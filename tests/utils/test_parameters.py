@@ -51,7 +51,7 @@ def cohort_file(tmp_path_factory):
             "penalties=[0]",
             "penalties must be a list like [a number larger than 0, a number larger than 0], not [0]",
         ),
-        ("log-ridge", "covariates=age", "covariates must be a list like [text, text], not 'age'"),
+        ("log-ridge", "covariates=age", "covariates must be a list like [text, text] or null, not 'age'"),
         ("fc-ridge", "strength=NaN", "strength must be a number"),
         ("fc-ridge", "strength=0", "strength must be a number larger than 0 or null, not 0"),
         ("fc-svm", "classifier=oracle", "unknown classifier 'oracle'"),

@@ -228,7 +228,7 @@ _CASES: list[tuple[str, str, Callable[[Path], Any], str, str]] = [
     ("labels-missing", "a label that is missing", classes(0, 1, None), "refused", "y is missing for person 2"),
     ("labels-fit", "fit with labels 1 and 2", lambda _: fitted(EnsembleClassifier(), small(), y=small().labels + 1), "refused", "which is the condition cannot be known"),
     ("labels-one-person", "one person with the condition", lambda _: TunedMethod(method_info("fc-ridge"), "fast").fit(changed(label=[1, *[0] * (N - 1)])), "refused", "training needs at least two people of each"),
-    ("labels-one-person-core", "one person with the condition, core", lambda _: fitted(CoreClassifier(), changed(label=[1, *[0] * (N - 1)])), "refused", "at least two sites with both cases and controls"),
+    ("labels-one-person-core", "one person with the condition, core", lambda _: fitted(CoreClassifier(), changed(label=[1, *[0] * (N - 1)])), "refused", "training needs at least two people of each"),
     # --- predicting for the people of the training ---
     ("predict-same", "predict for the training people", lambda folder: predicted_share(folder, small(), small()) == 1, "right", ""),
     ("predict-part", "predict for most of the training people", lambda folder: predicted_share(folder, small(), small().subset(range(20))) > 0.9, "right", ""),
