@@ -393,7 +393,7 @@ def test_an_error_says_where_in_the_authors_code_it_was_raised(cohort, tmp_path)
 def test_one_fold_that_fails_costs_no_other(cohort, tmp_path):
     class Bomb(RidgeClassifier):
         def fit(self, X, y, site=None):
-            if "S02" not in site and not (tmp_path / "mended").exists():
+            if len(set(site)) == 3 and "S02" not in site and not (tmp_path / "mended").exists():
                 raise ValueError("boom")
             fitted.append(len(X))
             return super().fit(X, y)

@@ -52,7 +52,8 @@ def test_the_methods_text_says_what_was_removed_and_nothing_else(cohort, tmp_pat
     table = cohort.table[["sex"]].astype(float) * np.nan
     without_sex = cohort.with_columns(table).using(["age", "sex", "mean_fd"])
     page = page_of(without_sex, [CORE, "confounds", "fc-ridge"], tmp_path / "a", tmp_path)
-    assert "tau_percentile=60,updates=4] removed age and mean_fd from the edges" in page
+    assert "tau_percentile=60,updates=4] removed age from the edges" in page
+    assert "tau_percentile=60,updates=4] projected what moves with mean_fd within site and class out" in page
     assert "confounds read age and mean_fd and nothing of the brain" in page
     assert "sex was not known and so not used" in page and "removed age and sex" not in page
     page = page_of(cohort, ["ensemble"], tmp_path / "d", tmp_path)
@@ -60,7 +61,7 @@ def test_the_methods_text_says_what_was_removed_and_nothing_else(cohort, tmp_pat
     page = page_of(cohort, ["fc-ridge"], tmp_path / "b", tmp_path)
     assert "Covariates:" not in page
     page = page_of(cohort.using([]), [CORE], tmp_path / "c", tmp_path)
-    assert "updates=4] used no covariates" in page
+    assert "updates=4] projected what moves with mean_fd" in page and "removed age" not in page
 
 
 def test_runs_with_other_covariates_are_another_study(cohort, tmp_path):

@@ -75,7 +75,7 @@ def test_everybody_held_out_can_be_looked_up(brain_data):
         for i, subject in enumerate(run["predictions"]["subject"]):
             site, member = listed[subject]
             assert site == spec.fold
-            assert member["probability"] == pytest.approx(run["predictions"]["probability"][i], abs=6e-4)
+            assert member["said"] == pytest.approx(run["predictions"]["probability"][i], abs=6e-4)
             kept = run["explanation"]["people"]["contribution"][i]
             assert [row[2] for row in member["rows"]] == pytest.approx(kept, abs=6e-5)
 

@@ -35,7 +35,7 @@ def split(cohort):
 
 @pytest.fixture(scope="module")
 def core(split):
-    return Core(**SMALL, epochs=0).fit(split[0])
+    return Core(**SMALL, epochs=0, soft=False).fit(split[0])
 
 
 def fold(edges, values, **columns):

@@ -94,7 +94,7 @@ def test_tables_sort_up_and_down_by_mouse_and_keyboard(visit, full_report):
     heading = table.get_by_role("button", name="AUC", exact=True)
 
     def column():
-        return [float(text) for text in table.locator("tbody tr td:nth-child(4)").all_inner_texts()]
+        return [float(text) for text in table.locator("tbody tr td:nth-child(5)").all_inner_texts()]
 
     heading.click()
     assert column() == sorted(column())

@@ -53,7 +53,9 @@ class Selection:
 
     ``none`` takes files without it, ``any`` takes all. Without a value that is the only ``task`` there is, or rest; any
     ``session``, ``run`` and ``dir``, among which `Repeats` chooses; any ``acq`` (acquisition) where all have one TR;
-    and of others the only value there is.
+    and of others the only value there is: ``space``, ``desc``, ``ce``, ``chunk``, ``cohort``, ``den``, ``echo``,
+    ``feature``, ``hemi``, ``label``, ``mod``, ``model``, ``part``, ``proc``, ``rec``, ``reg``, ``res``, ``scale``,
+    ``split``, ``stat``.
     """
 
     task: str | None = None
