@@ -27,7 +27,8 @@ from brainroam.cli.bids_app import LEVELS, with_command
 from brainroam.data.study_file import Study
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+MADE = {ROOT / "docs" / "reference" / name for name in ("api", "commands")}  # written by `make docs` beside the tests
+PAGES = sorted([ROOT / "README.md", *(page for page in (ROOT / "docs").rglob("*.md") if page.parent not in MADE)])
 FENCE = re.compile(r"(?ms)^(<!-- check: parse -->\s*\n)?```(python|bash|yaml)\n(.*?)^```$")
 SHOWN = re.compile(r"(?ms)^<!-- output -->\n```text\n(.*?)^```$")
 # Pages whose commands ran for their figures, for hours or on many cores: they are parsed.
