@@ -244,23 +244,3 @@ def sites_with_both(people: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     for site, here in people.groupby("site", sort=True):
         if here["label"].nunique() == 2:
             yield str(site), here
-
-
-def draw_forest(
-    sites: Sequence[str],
-    value: np.ndarray,
-    ends: tuple[np.ndarray, np.ndarray],
-    people: np.ndarray,
-    chance: float,
-    label: str,
-) -> Figure:
-    """Sites from top to bottom in this order, larger dots for more people; dashed: chance."""
-    figure, ax = canvas(5.0, 0.9 + 0.2 * len(sites))
-    place = np.arange(len(sites))[::-1]
-    ax.hlines(place, *ends, color=GREY, linewidth=1)
-    ax.scatter(value, place, s=8 + 2 * np.minimum(people, 20), color=BLUE, zorder=3)
-    ax.axvline(chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-    ax.set_yticks(place, [shorten(str(name), 18) for name in sites], fontsize=8)
-    low = min(chance, float(np.nanmin(ends[0], initial=chance))) - 0.05
-    ax.set(xlim=(max(low, 2 * chance - 1), 1), ylim=(-0.6, len(sites) - 0.4), xlabel=label)
-    return figure

@@ -361,10 +361,6 @@ class MacroAreas(Areas):
         m = self._sizes(counts)
         return models.site_intervals(values, m, m)
 
-    def sizes(self, sites: pd.DataFrame) -> np.ndarray:
-        """m of rows of what is measured of sites."""
-        return self._sizes(sites[list(self.counted)].to_numpy(dtype=float))
-
     @staticmethod
     def _sizes(counts: np.ndarray) -> np.ndarray:
         return equivalent_sizes(np.asarray(counts))

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target.sets import LEVELS, Promise
+from brainroam.data.target.shifts import CONTROLS, UNLABELLED, protocol_name
 
 if TYPE_CHECKING:
     from brainroam.data.target.base import Target
@@ -149,3 +150,19 @@ class Readout(ABC):
     def _advice(self, here: pd.DataFrame) -> str:
         """What to do at an odd site."""
         return ""
+
+
+class ShiftedReadout(Readout):
+    """A readout of classes: named controls of a new site, or everybody there, shift its scores."""
+
+    def use(self, label: pd.Series, named: np.ndarray, adapt: str) -> tuple[np.ndarray, np.ndarray]:
+        """The named controls, or everybody."""
+        return np.ones(len(named), dtype=bool) if adapt == UNLABELLED else named, named
+
+    def adapted(self, score: np.ndarray, known: np.ndarray, truth: np.ndarray, adapt: str) -> np.ndarray:
+        """Scores minus the shifts of their site."""
+        return score - self.shifts[UNLABELLED if adapt == UNLABELLED else CONTROLS](known)
+
+    def protocol(self, n_known: int, adapt: str) -> str:
+        """``strict``, ``unlabelled``, ``controls-20``."""
+        return UNLABELLED if adapt == UNLABELLED else protocol_name(n_known)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from brainroam.data.target.calibration import ClassCalibration, as_shares, calibrate_classes
 from brainroam.data.target.order import equivalent_sizes, macro_auc, macro_variances
-from brainroam.data.target.readout import Readout, Scored
+from brainroam.data.target.readout import Scored, ShiftedReadout
 from brainroam.data.target.sets import ClassSets, Promise, calibrate_class_sets
 from brainroam.data.target.shifts import (
     CONTROLS,
@@ -17,7 +17,6 @@ from brainroam.data.target.shifts import (
     ClassShift,
     SiteShift,
     learn_class_shifts,
-    protocol_name,
     require_protocol,
 )
 from brainroam.errors import UsageError, listed
@@ -26,7 +25,7 @@ from brainroam.errors import UsageError, listed
 INNER_SITES_OF_CLASSES = ("site", "n", "auc", "m", "auc_var", "class_var", "balanced_acc", "balanced_acc_var")
 
 
-class ReadoutOfClasses(Readout):
+class ReadoutOfClasses(ShiftedReadout):
     """Decision, probabilities, sets, and how far people of the first class, or all, move the scores of a new site."""
 
     measures, promise, adaptations = INNER_SITES_OF_CLASSES, ClassSets, (STRICT, UNLABELLED)
@@ -77,18 +76,6 @@ class ReadoutOfClasses(Readout):
             raise UsageError("this model was pooled before its third round, or by an older version: it cannot adapt")
         if prevalence is not None:
             as_shares(prevalence, self.target.classes)
-
-    def use(self, label: pd.Series, named: np.ndarray, adapt: str) -> tuple[np.ndarray, np.ndarray]:
-        """The named controls, or everybody."""
-        return np.ones(len(named), dtype=bool) if adapt == UNLABELLED else named, named
-
-    def adapted(self, score: np.ndarray, known: np.ndarray, truth: np.ndarray, adapt: str) -> np.ndarray:
-        """Scores minus the shifts of their site."""
-        return score - self.shifts[UNLABELLED if adapt == UNLABELLED else CONTROLS](known)
-
-    def protocol(self, n_known: int, adapt: str) -> str:
-        """``strict``, ``unlabelled``, ``controls-20``."""
-        return UNLABELLED if adapt == UNLABELLED else protocol_name(n_known)
 
     def probabilities(self, score: np.ndarray, prevalence: Any) -> np.ndarray:
         """Probabilities (n, K), where these shares of people are of each class."""

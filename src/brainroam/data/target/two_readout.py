@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from brainroam.data.target.calibration import Calibration, calibrate
-from brainroam.data.target.readout import Readout, Scored
+from brainroam.data.target.readout import Scored, ShiftedReadout
 from brainroam.data.target.sets import PredictionSets, Promise, calibrate_sets
 from brainroam.data.target.shifts import (
     CONTROLS,
@@ -18,7 +18,6 @@ from brainroam.data.target.shifts import (
     SiteShift,
     inner_sites,
     learn_shift,
-    protocol_name,
     require_protocol,
 )
 
@@ -26,7 +25,7 @@ OTHER_SHARE = 0.1  # a stated prevalence that differs more from that of training
 ONE_SIDED, LEAST_PEOPLE = 0.1, 10  # of at least so many people of a site at most this share is called case, or control
 
 
-class ReadoutOfTwo(Readout):
+class ReadoutOfTwo(ShiftedReadout):
     """Decision, probability, sets, and how far controls or all people of a new site move its threshold."""
 
     measures, promise, adaptations = INNER_SITES, PredictionSets, (STRICT, UNLABELLED)
@@ -69,18 +68,6 @@ class ReadoutOfTwo(Readout):
                     f"{prevalence:.0%} are, it moves the level of the site too far: name controls instead",
                     stacklevel=3,
                 )
-
-    def use(self, label: pd.Series, named: np.ndarray, adapt: str) -> tuple[np.ndarray, np.ndarray]:
-        """The named controls, or everybody."""
-        return np.ones(len(named), dtype=bool) if adapt == UNLABELLED else named, named
-
-    def adapted(self, score: np.ndarray, known: np.ndarray, truth: np.ndarray, adapt: str) -> np.ndarray:
-        """Scores minus the shift of their site."""
-        return score - self.shifts[UNLABELLED if adapt == UNLABELLED else CONTROLS](known)
-
-    def protocol(self, n_known: int, adapt: str) -> str:
-        """``strict``, ``unlabelled``, ``controls-20``."""
-        return UNLABELLED if adapt == UNLABELLED else protocol_name(n_known)
 
     def columns(
         self, score: np.ndarray, adapted: np.ndarray, strict: np.ndarray, prevalence: float | None
